@@ -26,8 +26,8 @@ _OF_LARGE, _OF_SMALL, _OF_STORES = (0.06, 0.22), (0.07, 0.5), 7 / 8
 55 of 58 archives were within that; see docs/how-to/archive.md.
 """
 _STORES = (
-    "stores do not compress well in an archive. After 'sessioncompress restore' and 'sessioncompress forget', "
-    "archives of such sessions are typically 20 to 33 % smaller"
+    "stores do not compress well in an archive. After 'sessioncompress restore' and 'sessioncompress forget "
+    "--unneeded', archives of such sessions are typically 20 to 33 % smaller"
 )
 
 

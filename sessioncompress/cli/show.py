@@ -137,6 +137,8 @@ class Diff(SessionCommand[_Lost]):
                 yield from (f"{line}\n" for line in held)
                 held.clear()
 
+        # Else less writes a file into the home.
+        os.environ.setdefault("LESSHISTFILE", "-")
         click.echo_via_pager(paged())
         if held:
             # The reader left early, and wants no total.

@@ -258,7 +258,7 @@ class Restored:
         why = [f"{never:,} had no original"] if never else []
         if in_part or gone > never + len(self.unreadable):
             why.append("thinking and screen copies leave no marker")
-        of = f"of {known:,} rewritten lines " if known else ""
+        of = f"of {counted(known, 'rewritten line', 'rewritten lines')} " if known else ""
         told = f"{of}{' and '.join(parts)}{f' ({joined(*why)})' if why else ''}: the session is not exact"
         return told if parts else ""
 

@@ -56,7 +56,7 @@ def _opaque(stats: CompressionStats) -> str:
     stayed = counted(
         number, "line was not understood and was left alone", "lines were not understood and were left alone"
     )
-    return f"{stayed}; 'sessioncompress verify PATH' says which"
+    return f"{stayed}; 'sessioncompress verify' says which, for the same sessions"
 
 
 def arrow(stats: CompressionStats) -> str:

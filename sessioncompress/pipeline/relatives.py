@@ -339,7 +339,10 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
         ways.append(f"Move this one away; {back}." if place == session.path else f"{back}; then run this again.")
     if nameless < len(unknown):
         the = "the other originals" if relatives else "the originals"
-        ways.append(f"Ask the author for {the} ({files}), or use another session's: {from_other}.")
+        ways.append(
+            f"If 'forget' deleted {the}, they are lost. Else ask the author for {files}, or use those of another "
+            f"session: {from_other}."
+        )
     if nameless:
         ways.append(
             f"{counted(nameless, 'marker names', 'markers name')} no original, since none was kept (keepBackup: "

@@ -452,11 +452,12 @@ def named_in(journal: Path) -> bytes:
     return os.fsencode(name[13:] if name[12:13] == "-" and not name[:12].strip("0123456789abcdef") else name)
 
 
-def session_of(journal: Path) -> Path:
-    """Name the session beside which a journal lies."""
-    if journal.name.endswith(HISTORY):
-        return journal.parents[2] / journal.name.removesuffix(HISTORY)
-    return journal.parents[1] / originals_of(journal).name.removesuffix(_ZST)
+def session_of(file: Path) -> Path:
+    """Name the session beside which a journal lies, or originals do."""
+    if file.name.endswith((HISTORY, ORIGINALS)):
+        return file.parents[2] / file.name.removesuffix(HISTORY).removesuffix(ORIGINALS)
+    name = file.name if file.name.endswith(_ZST) else originals_of(file).name
+    return file.parents[1] / name.removesuffix(_ZST)
 
 
 def may_be_store(session: Path, names: Collection[str]) -> bool:

@@ -15,6 +15,7 @@ from xxhash import xxh3_64_intdigest
 
 from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, Unreadable, failing
 from sessioncompress.store import git
+from sessioncompress.store.layout import session_of
 from sessioncompress.store.lock import open_file
 
 if sys.version_info >= (3, 14):
@@ -239,8 +240,9 @@ class OriginalsReader:
         what, remedy = lacking
         self.way = self.way or remedy
         if remedy == git.BRING_BACK:
-            remedy += f" Without one, {FROM_MARKERS}."
-        raise Unreadable(f"{what} (git blob {place.blob})", where=self._path.parent, state=NOT_CHANGED, remedy=remedy)
+            remedy += f" Without one these originals are lost; {FROM_MARKERS}."
+        where = session_of(self._path)
+        raise Unreadable(f"{what} (git blob {place.blob})", where=where, state=NOT_CHANGED, remedy=remedy)
 
     def _frame(self, start: int, place: Place) -> tuple[bytes, int]:
         found = self._held.pop(start, None)

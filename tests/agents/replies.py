@@ -124,13 +124,13 @@ def chat(model: str, usage: int) -> Iterator[bytes]:
     yield b"data: [DONE]\n\n"
 
 
-def chat_call(name: str, given: Mapping[str, Any]) -> Reply:
-    """Return what answers `POST /chat/completions` with a call."""
-    function = {"name": name, "arguments": json.dumps(given)}
-    delta = {
-        "role": "assistant",
-        "tool_calls": [{"index": 0, "id": "call_0", "type": "function", "function": function}],
-    }
+def chat_calls(*calls: tuple[str, Mapping[str, Any]]) -> Reply:
+    """Return what answers `POST /chat/completions` with calls, each the name of a tool and what that is given."""
+    functions = [{"name": name, "arguments": json.dumps(given)} for name, given in calls]
+    made = [
+        {"index": at, "id": f"call_{at}", "type": "function", "function": each} for at, each in enumerate(functions)
+    ]
+    delta = {"role": "assistant", "tool_calls": made}
 
     def reply(model: str, usage: int) -> Iterator[bytes]:
         chunk = {"id": "chatcmpl-call", "object": "chat.completion.chunk", "created": 0, "model": model}

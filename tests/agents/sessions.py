@@ -47,9 +47,18 @@ def of_corpus(part: str) -> Path:
     return next(CORPUS.glob(f"*/*{part}*.json*"))
 
 
-def compressed(session: Path, policy: Policy) -> Path:
+WAYS = {"default": NO_THRESHOLDS, "little": LITTLE_PROTECTED, "archive": ARCHIVE, "pruned": PRUNED}
+"""By these names, and `grown`, tests list how a session is rewritten: the original is resumed once for all of them."""
+
+
+def rewritten(session: Path, way: str) -> Path:
+    """Rewrite a copy of a session in this way."""
+    return grown(session, LITTLE_PROTECTED) if way == "grown" else compressed(session, WAYS[way], way)
+
+
+def compressed(session: Path, policy: Policy, place: str = "compressed") -> Path:
     """Compress a copy of a session in a folder of its own; it must become smaller."""
-    folder = session.parent / "compressed"
+    folder = session.parent / place
     folder.mkdir()
     copy = Path(shutil.copyfile(session, folder / session.name))
     stats = compress_session(copy, policy)

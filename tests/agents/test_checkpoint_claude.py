@@ -22,7 +22,6 @@ RUNS = [
     ("claude-code", OLD),
     ("claude-code", NEW),
     ("claude-compacted", OLD),
-    ("claude-compacted", NEW),
 ]
 
 CORPUS_RUNS = [
@@ -30,7 +29,6 @@ CORPUS_RUNS = [
     ("030df228", OLD),  # a compaction of the agent's own
     ("da81b1d5", NEW),  # two of them, tools of the provider
     ("f70db4c5", OLD),  # 361 attachments
-    ("15735695", NEW),
 ]
 
 SUMS_UP = "Your task is to create a detailed summary"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.agents import opencode
 from tests.agents.bodies import messages
 from tests.agents.checkpointing import check, said_in
@@ -19,26 +17,21 @@ ASKED = "What did we do so far?"
 
 _PARTS = ("compaction", "text")
 
-CORPUS_RUNS = [
-    "ses_280fa301",
-    "ses_277daa81",  # compacted before
-]
-
 
 def test_a_fixture_with_a_compaction_is_resumed(tmp_path: Path) -> None:
-    resumed_twice(FIXTURES / "opencode.json", tmp_path)
+    """And again behind what the agent itself added."""
+    check_resumed(FIXTURES / "opencode.json", tmp_path, 2)
 
 
-@pytest.mark.parametrize("name", CORPUS_RUNS)
-def test_a_real_session_with_a_compaction_is_resumed(name: str, tmp_path: Path) -> None:
-    resumed_twice(of_corpus(name), tmp_path)
+def test_a_real_session_that_was_compacted_before_is_resumed(tmp_path: Path) -> None:
+    check_resumed(of_corpus("ses_277daa81"), tmp_path, 1)
 
 
-def resumed_twice(session: Path, folder: Path) -> None:
+def check_resumed(session: Path, folder: Path, times: int) -> None:
     need(opencode.program() is not None, "OpenCode")
     made, original, path = prepared(session, folder)
-    before = opencode.resume_often(original, folder, 2)
-    after = opencode.resume_often(path, folder, 2)
+    before = opencode.resume_often(original, folder, times)
+    after = opencode.resume_often(path, folder, times)
     for was, now in zip(before, after, strict=True):
         assert [said_in(message) for message in messages(now.body)].count(ASKED) == 1
         check(made, was, now, asked=1)
@@ -65,23 +58,15 @@ def test_a_compaction_before_is_not_read_again(tmp_path: Path) -> None:
     assert [said_in(message) for message in found].count(SUMMARY.text) == 1
 
 
-def test_it_does_not_compact_again(tmp_path: Path) -> None:
-    """It does with the original, where its last request took more than the window."""
+def test_it_compacts_the_original_and_not_ours(tmp_path: Path) -> None:
+    """The last request took more than the window. It writes the keys that we write, in messages and in their parts."""
     need(opencode.program() is not None, "OpenCode")
     _, original, path = prepared(FIXTURES / "opencode.json", tmp_path)
     before = opencode.resume_often(original, tmp_path, 1, window=24_000, auto=True)
+    assert compaction_in(path.read_bytes()) == compaction_in((tmp_path / opencode.EXPORTED).read_bytes())
     after = opencode.resume_often(path, tmp_path, 1, window=24_000, auto=True)
     assert len(before) > 1
     assert [len([each for each in messages(sent.body) if SUMMARY.text == said_in(each)]) for sent in after] == [1]
-
-
-def test_opencode_writes_what_we_write(tmp_path: Path) -> None:
-    """By the keys of both messages and of their parts: a new version that writes others is noticed."""
-    need(opencode.program() is not None, "OpenCode")
-    _, original, path = prepared(FIXTURES / "opencode.json", tmp_path)
-    opencode.resume_often(original, tmp_path, 1, window=24_000, auto=True)
-    own = compaction_in((tmp_path / opencode.EXPORTED).read_bytes())
-    assert compaction_in(path.read_bytes()) == own
 
 
 def compaction_in(data: bytes) -> list[dict[str, set[str]]]:

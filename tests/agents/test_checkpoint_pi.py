@@ -20,8 +20,6 @@ RUNS = [
     ("pi-anthropic", OLD),
     ("pi-anthropic", MIDDLE),
     ("pi-responses", OLD),
-    ("pi-responses", MIDDLE),
-    ("pi-compacted", OLD),
     ("pi-compacted", MIDDLE),
     ("pi-gemini", MIDDLE),
     ("pi-one-prompt", OLD),
@@ -33,7 +31,6 @@ RUNS = [
 CORPUS_RUNS = [
     ("9b0c0a5f", OLD),
     ("019dbe19", OLD),  # compacted before
-    ("019dbe19", MIDDLE),
     ("a10e3a9e", MIDDLE),  # Responses
     ("ff97dd60", OLD),  # Responses
     ("019dc52b", MIDDLE),  # Codex

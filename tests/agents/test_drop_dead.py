@@ -59,7 +59,8 @@ def of_gemini(session: Path, folder: Path) -> list[Request]:
 
 def of_opencode(session: Path, folder: Path) -> list[Request]:
     need(opencode.program() is not None, "OpenCode")
-    return opencode.resume_often(session, folder, TWICE)
+    # It imports the session: the second time it would go on with what it made of it the first time.
+    return opencode.resume_often(session, folder, 1)
 
 
 RUNS = [
@@ -79,12 +80,10 @@ RUNS = [
 CORPUS_RUNS = [
     ("9b0c0a5f", of_pi("0.74.2")),
     ("019da84b", of_pi("0.87.1")),
-    ("030df228", of_claude(claude.OLD)),
     ("da81b1d5", of_claude(claude.NEW)),
     ("019ed893", of_codex),
     ("019f1d64", of_codex),
     ("970c70a7", of_gemini),
-    ("ses_280fa301", of_opencode),
     ("ses_277daa81", of_opencode),
 ]
 
@@ -104,7 +103,7 @@ def test_a_real_session_without_its_old_lines_is_resumed(
 
 
 def check(session: Path, resume: Callable[[Path, Path], list[Request]], folder: Path) -> None:
-    """Resume a session twice with its old lines and without; and take the checkpoint out of what the agent wrote."""
+    """Resume a session with its old lines and without; and take the checkpoint out of what the agent wrote."""
     requests, place = [], folder / "resumed"
     place.mkdir()
     if resume is of_codex:
@@ -121,6 +120,8 @@ def check(session: Path, resume: Callable[[Path, Path], list[Request]], folder: 
         copy.write_bytes(path.read_bytes())
         requests.append(resume(copy, place))
     before, after = requests
-    assert [compare.differences(was.body, now.body) for was, now in zip(before, after, strict=True)] == [[], []]
+    assert [compare.differences(was.body, now.body) for was, now in zip(before, after, strict=True)] == [[]] * len(
+        after
+    )
     restore_session(paths[1])
     assert paths[1].read_bytes() == original

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 from tests.agents import opencode
-from tests.agents.hooking import hook, said_back
+from tests.agents.hooking import hook
 from tests.agents.installed import need
-from tests.agents.replies import chat_call
+from tests.agents.replies import chat_calls
 from tests.agents.sessions import FIXTURES, LITTLE_PROTECTED, compressed
 
 
@@ -26,20 +26,23 @@ def test_the_guard_of_opencode(tmp_path: Path) -> None:
     work = tmp_path / "opencode-home" / "work"
     target = work / "target.txt"
 
-    def go_on(name: str, *, guarded: bool = True, **given: Any) -> str:
+    def go_on(*calls: tuple[str, dict[str, str]], guarded: bool = True) -> str:
         def prepare(home: Path) -> None:
             shutil.copytree(session.parent, work, dirs_exist_ok=True)
             if guarded:
                 hook("install", "opencode", home, XDG_CONFIG_HOME=str(home / "config"))
 
-        sent = opencode.resume_often(session, tmp_path, 1, first=chat_call(name, given), prepare=prepare)
-        return said_back(sent)
+        *_, last = opencode.resume_often(session, tmp_path, 1, first=chat_calls(*calls), prepare=prepare)
+        return json.dumps(last.body["messages"][-len(calls) :])
 
-    go_on("write", filePath=str(target), content="the level\n")
-    assert target.read_text() == "the level\n"
-    assert "`sessioncompress show " in go_on("write", filePath=str(target), content=text)
-    shell = f"cat > target.txt <<'END'\n{text}END"
-    assert "`sessioncompress show " in go_on("bash", command=shell, description="Write it.")
+    plain, write = work / "plain.txt", ("write", {"filePath": str(target), "content": text})
+    said = go_on(
+        ("write", {"filePath": str(plain), "content": "the level\n"}),
+        write,
+        ("bash", {"command": f"cat > target.txt <<'END'\n{text}END", "description": "Write it."}),
+    )
+    assert plain.read_text() == "the level\n"
     assert not target.exists()
-    go_on("write", guarded=False, filePath=str(target), content=text)
+    assert said.count("`sessioncompress show ") == 2
+    go_on(write, guarded=False)
     assert target.read_text() == text, "without the guard it is written, or the test shows nothing"

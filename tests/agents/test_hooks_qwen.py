@@ -11,7 +11,7 @@ from sessioncompress.core.marker import whole_in
 from tests.agents import qwen
 from tests.agents.hooking import hook
 from tests.agents.installed import need
-from tests.agents.replies import chat_call
+from tests.agents.replies import chat_calls
 from tests.agents.sessions import FIXTURES, LITTLE_PROTECTED
 
 
@@ -23,7 +23,7 @@ def test_hooks_of_qwen(tmp_path: Path) -> None:
     hook("install", "qwen", there.home)
 
     def go_on(**given: Any) -> str:
-        return json.dumps([sent.body["messages"][-1] for sent in qwen.go_on(there, chat_call("write_file", given))])
+        return json.dumps([sent.body["messages"][-1] for sent in qwen.go_on(there, chat_calls(("write_file", given)))])
 
     plain, target = there.cwd / "plain.txt", there.cwd / "target.txt"
     go_on(file_path=str(plain), content="the level\n")

@@ -33,6 +33,6 @@ def test_the_next_job_goes_on_with_the_session(originals: str, tmp_path: Path) -
     assert done.exit_code == 0, done.log
     repository.commit()
     committed = repository.clone(tmp_path / "clone").folder / SESSIONS / "session.jsonl"
-    before, after = resumed(MIDDLE, original, committed, tmp_path)
+    before, after = resumed(MIDDLE, [original, committed], tmp_path)
     assert differences(before.body, after.body, pi.thoughts(original)) == []
     assert after.size < before.size / 2

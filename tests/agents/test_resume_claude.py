@@ -3,110 +3,57 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sessioncompress import Policy
 from tests.agents import claude
 from tests.agents.claude import NEW, OLD
 from tests.agents.compare import differences
 from tests.agents.installed import need
-from tests.agents.sessions import (
-    ARCHIVE,
-    FIXTURES,
-    LITTLE_PROTECTED,
-    NO_THRESHOLDS,
-    PRUNED,
-    compressed,
-    grown,
-    of_corpus,
-)
+from tests.agents.sessions import FIXTURES, LITTLE_PROTECTED, compressed, of_corpus, rewritten
 
-FIXTURE_RUNS = [
-    ("claude-code", OLD, NO_THRESHOLDS),
-    ("claude-code", NEW, LITTLE_PROTECTED),
-    ("claude-compacted", OLD, LITTLE_PROTECTED),
-    ("claude-compacted", NEW, LITTLE_PROTECTED),
-    ("claude-code", NEW, ARCHIVE),
-    ("claude-compacted", OLD, ARCHIVE),
-    ("claude-code", OLD, PRUNED),
-    ("claude-compacted", NEW, PRUNED),
+RUNS = [
+    ("claude-code", OLD, "default pruned"),
+    ("claude-code", NEW, "little archive"),
+    ("claude-compacted", OLD, "little archive"),
+    ("claude-compacted", NEW, "little pruned"),
 ]
 
 CORPUS_RUNS = [
-    ("2dd48f89", OLD),  # of 2.1.62, with progress lines that others hang on
-    ("acc53d32", NEW),
-    ("4d5c2eec", OLD),
-    ("c937a377", NEW),
-    ("30e54c59", NEW),  # results that name tools
-    ("e0a6db83", OLD),  # images
-    ("f70db4c5", NEW),  # 361 attachments
-    ("da81b1d5", OLD),  # two compactions, tools of the provider
-    ("030df228", NEW),  # a compaction
-]
-
-GROWN = [
-    ("2dd48f89", NEW),  # of 2.1.62, with progress lines that others hang on
-    ("c937a377", OLD),
-    ("f70db4c5", NEW),  # 361 attachments
-    ("030df228", OLD),  # a compaction
-]
-
-ARCHIVED = [
-    ("2dd48f89", NEW),
-    ("acc53d32", OLD),
-    ("c937a377", NEW),
-    ("f70db4c5", OLD),  # 361 attachments
-    ("030df228", NEW),  # a compaction
-]
-
-PRUNED_RUNS = [
-    ("2dd48f89", OLD),
-    ("c937a377", NEW),
-    ("030df228", OLD),  # a compaction
+    ("2dd48f89", OLD, "little archive pruned grown"),  # of 2.1.62, with progress lines that others hang on
+    ("acc53d32", NEW, "little archive"),
+    ("4d5c2eec", OLD, "little"),
+    ("c937a377", NEW, "little archive pruned grown"),
+    ("30e54c59", NEW, "little"),  # results that name tools
+    ("e0a6db83", OLD, "little"),  # images
+    ("f70db4c5", NEW, "little archive grown"),  # 361 attachments
+    ("da81b1d5", OLD, "little"),  # two compactions, tools of the provider
+    ("030df228", OLD, "little archive pruned grown"),  # a compaction
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "version", "policy"), FIXTURE_RUNS, ids=[f"{name}-{version}" for name, version, _ in FIXTURE_RUNS]
-)
-def test_a_compressed_fixture_is_resumed(name: str, version: str, policy: Policy, tmp_path: Path) -> None:
-    check(FIXTURES / f"{name}.jsonl", version, policy, tmp_path)
+@pytest.mark.parametrize(("name", "version", "ways"), RUNS)
+def test_a_rewritten_fixture_is_resumed(name: str, version: str, ways: str, tmp_path: Path) -> None:
+    check(FIXTURES / f"{name}.jsonl", version, ways, tmp_path)
 
 
-@pytest.mark.parametrize(("name", "version"), CORPUS_RUNS)
-def test_a_compressed_real_session_is_resumed(name: str, version: str, tmp_path: Path) -> None:
-    check(of_corpus(name), version, LITTLE_PROTECTED, tmp_path)
+@pytest.mark.parametrize(("name", "version", "ways"), CORPUS_RUNS)
+def test_a_rewritten_real_session_is_resumed(name: str, version: str, ways: str, tmp_path: Path) -> None:
+    check(of_corpus(name), version, ways, tmp_path)
 
 
-@pytest.mark.parametrize(("name", "version"), ARCHIVED)
-def test_an_archived_session_is_resumed(name: str, version: str, tmp_path: Path) -> None:
-    check(of_corpus(name), version, ARCHIVE, tmp_path)
-
-
-@pytest.mark.parametrize(("name", "version"), PRUNED_RUNS)
-def test_a_pruned_session_is_resumed(name: str, version: str, tmp_path: Path) -> None:
-    check(of_corpus(name), version, PRUNED, tmp_path)
-
-
-@pytest.mark.parametrize(("name", "version"), GROWN)
-def test_a_session_compressed_as_it_grew_is_resumed(name: str, version: str, tmp_path: Path) -> None:
-    check(of_corpus(name), version, LITTLE_PROTECTED, tmp_path, grown)
-
-
-def check(
-    session: Path, version: str, policy: Policy, folder: Path, rewrite: Callable[[Path, Policy], Path] = compressed
-) -> None:
+def check(session: Path, version: str, ways: str, folder: Path) -> None:
     need(claude.command(version), f"Claude Code {version}")
     original = folder / session.name
     original.write_bytes(session.read_bytes())
     before = claude.resume(version, original, folder / "resumed")
-    after = claude.resume(version, rewrite(original, policy), folder / "resumed")
-    assert differences(before.body, after.body) == []
-    assert after.size < before.size
+    for way in ways.split():
+        after = claude.resume(version, rewritten(original, way), folder / "resumed")
+        assert differences(before.body, after.body) == [], way
+        assert after.size < before.size, way
 
 
 @pytest.mark.parametrize("version", [OLD, NEW])

@@ -4,62 +4,36 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sessioncompress import Policy
 from sessioncompress.store.originals import zstd
 from tests.agents import codex, replies
 from tests.agents.compare import differences
 from tests.agents.installed import need
 from tests.agents.replies import Reply
 from tests.agents.rules import reasoned_ids
-from tests.agents.sessions import (
-    ARCHIVE,
-    FIXTURES,
-    LITTLE_PROTECTED,
-    NO_THRESHOLDS,
-    PRUNED,
-    compressed,
-    grown,
-    of_corpus,
-)
+from tests.agents.sessions import FIXTURES, LITTLE_PROTECTED, compressed, of_corpus, rewritten
 from tests.agents.standin import Request
 
-FIXTURE_RUNS = [
-    ("codex", NO_THRESHOLDS),
-    ("codex", LITTLE_PROTECTED),
-    ("codex", ARCHIVE),
-    ("codex", PRUNED),
-    ("codex-older", NO_THRESHOLDS),
-    ("codex-older", LITTLE_PROTECTED),
-    ("codex-older", ARCHIVE),
-    ("codex-older", PRUNED),
-]
-
 CORPUS_RUNS = [
-    "019ed50c",  # no ids, calls of all kinds
-    "019ed893",  # a compaction
-    "019efc87",  # ids, a compaction
-    "019f03e0",  # ids, two compactions, another model
-    "019f1d64",  # ids, no compaction
-    "01a00ba5",  # ids, messages between agents
-    "01a0108e",
+    ("019ed50c", "little grown"),  # no ids, calls of all kinds
+    ("019ed893", "little archive pruned"),  # a compaction
+    ("019efc87", "little grown"),  # ids, a compaction
+    ("019f03e0", "little archive pruned"),  # ids, two compactions, another model
+    ("019f1d64", "little archive pruned grown"),  # ids, no compaction
+    ("01a00ba5", "little grown"),  # ids, messages between agents
+    ("01a0108e", "little archive pruned"),
 ]
 
-GROWN = ["019ed50c", "019efc87", "019f1d64", "01a00ba5"]
 
-ARCHIVED = ["019ed893", "019f03e0", "019f1d64", "01a0108e"]
-
-
-@pytest.mark.parametrize(("name", "policy"), FIXTURE_RUNS, ids=["default", "little-protected", "archive", "pruned"] * 2)
-def test_a_compressed_fixture_is_resumed(name: str, policy: Policy, tmp_path: Path) -> None:
-    before, after = check(FIXTURES / f"{name}.jsonl", policy, tmp_path)
-    assert after.size < before.size or policy is NO_THRESHOLDS
+@pytest.mark.parametrize("name", ["codex", "codex-older"])
+def test_a_rewritten_fixture_is_resumed(name: str, tmp_path: Path) -> None:
+    check(FIXTURES / f"{name}.jsonl", "default little archive pruned", tmp_path)
 
 
 def test_codex_reads_what_it_has_packed(tmp_path: Path) -> None:
@@ -76,47 +50,27 @@ def test_codex_reads_what_it_has_packed(tmp_path: Path) -> None:
     assert (there.rollout.exists(), packed.exists()) == (True, False)
 
 
-@pytest.mark.parametrize("name", CORPUS_RUNS)
-def test_a_compressed_real_session_is_resumed(name: str, tmp_path: Path) -> None:
-    before, after = check(of_corpus(name), LITTLE_PROTECTED, tmp_path)
-    assert after.size < before.size
+@pytest.mark.parametrize(("name", "ways"), CORPUS_RUNS)
+def test_a_rewritten_real_session_is_resumed(name: str, ways: str, tmp_path: Path) -> None:
+    check(of_corpus(name), ways, tmp_path)
 
 
-@pytest.mark.parametrize("name", ARCHIVED)
-def test_an_archived_session_is_resumed(name: str, tmp_path: Path) -> None:
-    before, after = check(of_corpus(name), ARCHIVE, tmp_path)
-    assert after.size < before.size
-
-
-@pytest.mark.parametrize("name", ARCHIVED)
-def test_a_pruned_session_is_resumed(name: str, tmp_path: Path) -> None:
-    before, after = check(of_corpus(name), PRUNED, tmp_path)
-    assert after.size < before.size
-
-
-@pytest.mark.parametrize("name", GROWN)
-def test_a_session_compressed_as_it_grew_is_resumed(name: str, tmp_path: Path) -> None:
-    before, after = check(of_corpus(name), LITTLE_PROTECTED, tmp_path, grown)
-    assert after.size < before.size
-
-
-def check(
-    session: Path, policy: Policy, folder: Path, rewrite: Callable[[Path, Policy], Path] = compressed
-) -> tuple[Request, Request]:
+def check(session: Path, ways: str, folder: Path) -> list[Request]:
+    """Resume a session and what each way makes of it, all at once: starting an agent takes longer than all else."""
     need(codex.program(), "Codex CLI")
     original = codex.ours(session, folder / session.name)
-    before, after = resumed(original, rewrite(original, policy), folder)
-    assert differences(before.body, after.body) == []
-    assert after.size <= before.size
-    return before, after
+    names = ways.split()
+    before, *after = resumed([original, *(rewritten(original, way) for way in names)], folder)
+    for way, each in zip(names, after, strict=True):
+        assert differences(before.body, each.body) == [], way
+        assert each.size < before.size or (way == "default" and each.size == before.size), way
+    return [before, *after]
 
 
-def resumed(original: Path, rewritten: Path, folder: Path) -> tuple[Request, Request]:
-    """Resume both at once: starting an agent takes longer than all else. A request may name the folder."""
+def resumed(sessions: Sequence[Path], folder: Path) -> list[Request]:
+    """Return the requests. They may name the folder: names of one length."""
     with ThreadPoolExecutor(2) as pool:
-        before = pool.submit(codex.resume, original, folder / "one")
-        after = pool.submit(codex.resume, rewritten, folder / "two")
-        return before.result(), after.result()
+        return list(pool.map(codex.resume, sessions, (folder / f"at{number}" for number in range(len(sessions)))))
 
 
 def kinds(request: Request, *wanted: str) -> list[Any]:
@@ -126,7 +80,7 @@ def kinds(request: Request, *wanted: str) -> list[Any]:
 
 def test_reasoning_goes_with_the_ids_of_its_response(tmp_path: Path) -> None:
     """What decided that it goes: Codex leaves the item out, keeps all others in their places, and sends them nameless."""
-    before, after = check(FIXTURES / "codex.jsonl", LITTLE_PROTECTED, tmp_path)
+    before, after = check(FIXTURES / "codex.jsonl", "little", tmp_path)
     assert 0 < len(kinds(after, "reasoning")) < len(kinds(before, "reasoning"))
     assert kinds(after, "other") == []
     calls = [len(kinds(each, "function_call", "custom_tool_call")) for each in (before, after)]
@@ -165,14 +119,14 @@ def test_a_migrated_rollout_is_resumed_and_forked(tmp_path: Path) -> None:
     for usage in (90_000, 1000, 1000):
         codex.go_on(there, first=used(usage))
     original = Path(shutil.copyfile(there.rollout, tmp_path / "ordered.jsonl"))
-    rewritten = compressed(original, LITTLE_PROTECTED)
-    assert rewritten.read_bytes().count(b'"info":null,"rate_limits":null') > original.read_bytes().count(b'"info":null')
-    before, after = resumed(original, rewritten, tmp_path)
+    smaller = compressed(original, LITTLE_PROTECTED)
+    assert smaller.read_bytes().count(b'"info":null,"rate_limits":null') > original.read_bytes().count(b'"info":null')
+    before, after = resumed([original, smaller], tmp_path)
     assert differences(before.body, after.body) == []
     for turn, requests in ((-2, 1), (-3, 2)):
         (asked, shown), (asks, shows) = (
             codex.fork(codex.placed(session, tmp_path / folder), turn, 50_000)
-            for folder, session in (("one", original), ("two", rewritten))
+            for folder, session in (("one", original), ("two", smaller))
         )
         assert [each["id"] for each in shows] == [each["id"] for each in shown]
         assert len(asks) == len(asked) == requests
@@ -190,7 +144,7 @@ def test_damage_to_a_rollout_is_seen(tmp_path: Path) -> None:
     entry["payload"]["output"] = {"text": "an object"}
     lines[place] = json.dumps(entry).encode() + b"\n"
     damaged.write_bytes(b"".join(lines))
-    before, after = resumed(original, damaged, tmp_path)
+    before, after = resumed([original, damaged], tmp_path)
     assert any("changed and does not say so: 'aborted'" in said for said in differences(before.body, after.body))
 
 
@@ -200,6 +154,6 @@ def test_reasoning_that_is_gone_alone_is_seen(tmp_path: Path) -> None:
     original = codex.ours(FIXTURES / "codex.jsonl", tmp_path / "whole.jsonl")
     damaged = tmp_path / "damaged.jsonl"
     damaged.write_bytes(original.read_bytes().replace(b'"type":"reasoning"', b'"type":"other"'))
-    before, after = resumed(original, damaged, tmp_path)
+    before, after = resumed([original, damaged], tmp_path)
     found = differences(before.body, after.body)
     assert any("stands without its reasoning item" in said for said in found)

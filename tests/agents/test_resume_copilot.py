@@ -6,16 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from sessioncompress import Policy
 from tests.agents import copilot
 from tests.agents.bodies import Body, messages
 from tests.agents.checkpointing import said_in, strings_of
 from tests.agents.compare import differences
 from tests.agents.installed import need
 from tests.agents.resuming import PROMPT
-from tests.agents.sessions import ARCHIVE, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, compressed
+from tests.agents.sessions import FIXTURES, rewritten
 from tests.agents.standin import Request
 from tests.support.checkpoints import SUMMARY, checkpointed
 from tests.support.runs import units
@@ -35,18 +32,16 @@ def resumed(session: Path, folder: Path) -> Request:
     return request
 
 
-@pytest.mark.parametrize(
-    "policy", [NO_THRESHOLDS, LITTLE_PROTECTED, ARCHIVE], ids=["default", "little-protected", "archive"]
-)
-def test_a_compressed_session_is_resumed(policy: Policy, tmp_path: Path) -> None:
+def test_a_rewritten_session_is_resumed(tmp_path: Path) -> None:
     original = tmp_path / SESSION.name
     original.write_bytes(SESSION.read_bytes())
     before = resumed(original, tmp_path)
     accounts = accounted(tmp_path)
-    after = resumed(compressed(original, policy), tmp_path)
-    assert differences(before.body, after.body) == []
-    assert after.size < before.size
-    assert accounted(tmp_path) == accounts
+    for way in ("default", "little", "archive"):
+        after = resumed(rewritten(original, way), tmp_path)
+        assert differences(before.body, after.body) == [], way
+        assert after.size < before.size, way
+        assert accounted(tmp_path) == accounts, way
 
 
 def accounted(folder: Path) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress import Policy, compress_session
+from sessioncompress import compress_session
 from sessioncompress.core import marker
 from sessioncompress.errors import Refused
 from sessioncompress.operations.restore import restore_session
@@ -17,39 +17,29 @@ from tests.agents import gemini, replies
 from tests.agents.bodies import Body, Kind, messages
 from tests.agents.compare import differences
 from tests.agents.installed import need
-from tests.agents.sessions import ARCHIVE, FIXTURES, LITTLE_PROTECTED, NO_THRESHOLDS, PRUNED, compressed, of_corpus
+from tests.agents.sessions import FIXTURES, LITTLE_PROTECTED, compressed, of_corpus, rewritten
 from tests.support import blocks
 from tests.support.documents import GeminiDocument
 
 CORPUS_RUNS = [
-    "970c70a7",  # Gemini 3, a prompt in parts
-    "cdb14b05",
-    "d0ed8c54",
-    "914f3c63",
-    "15f05963",  # Gemini 2.5
-    "e0f3d3a9",
+    ("970c70a7", "little pruned"),  # Gemini 3, a prompt in parts
+    ("cdb14b05", "little pruned"),
+    ("d0ed8c54", "little"),
+    ("914f3c63", "little"),
+    ("15f05963", "little"),  # Gemini 2.5
+    ("e0f3d3a9", "little"),
 ]
 """All of ours of which anything can go."""
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [NO_THRESHOLDS, LITTLE_PROTECTED, ARCHIVE, PRUNED],
-    ids=["default", "little-protected", "archive", "pruned"],
-)
 @pytest.mark.parametrize("session", sorted(FIXTURES.glob("gemini.json*")), ids=lambda path: path.name)
-def test_a_compressed_fixture_is_resumed(session: Path, policy: Policy, tmp_path: Path) -> None:
-    check(session, policy, tmp_path)
+def test_a_rewritten_fixture_is_resumed(session: Path, tmp_path: Path) -> None:
+    check(session, "default little archive pruned", tmp_path)
 
 
-@pytest.mark.parametrize("name", CORPUS_RUNS)
-def test_a_compressed_real_session_is_resumed(name: str, tmp_path: Path) -> None:
-    check(of_corpus(name), LITTLE_PROTECTED, tmp_path)
-
-
-@pytest.mark.parametrize("name", CORPUS_RUNS[:2])
-def test_a_pruned_session_is_resumed(name: str, tmp_path: Path) -> None:
-    check(of_corpus(name), PRUNED, tmp_path)
+@pytest.mark.parametrize(("name", "ways"), CORPUS_RUNS)
+def test_a_rewritten_real_session_is_resumed(name: str, ways: str, tmp_path: Path) -> None:
+    check(of_corpus(name), ways, tmp_path)
 
 
 def test_calls_that_stand_in_the_content_keep_their_signatures(tmp_path: Path) -> None:
@@ -60,26 +50,26 @@ def test_calls_that_stand_in_the_content_keep_their_signatures(tmp_path: Path) -
             message["content"] = parts(message, str(number))
     session = tmp_path / "sealed.json"
     session.write_text(json.dumps(document))
-    assert signatures(check(session, LITTLE_PROTECTED, tmp_path))
+    assert signatures(check(session, "little", tmp_path))
 
 
 def test_what_the_agent_makes_of_an_older_session_is_resumed(tmp_path: Path) -> None:
     """It goes on in records: the document's messages, and each of its own more than once."""
     need(gemini.installed(), f"Gemini CLI {gemini.VERSION}")
     gemini.resume(FIXTURES / "gemini.json", tmp_path / "older")
-    check(gemini.copy_in(tmp_path / "older", ".jsonl"), LITTLE_PROTECTED, tmp_path)
+    check(gemini.copy_in(tmp_path / "older", ".jsonl"), "little", tmp_path)
 
 
-@pytest.mark.parametrize("name", ["gemini.json", *CORPUS_RUNS[:1]])
+@pytest.mark.parametrize("name", ["gemini.json", CORPUS_RUNS[0][0]])
 def test_what_the_agent_makes_of_a_rewritten_session_finds_its_originals(name: str, tmp_path: Path) -> None:
     """The live file has our markers, in messages that the agent composed, and no journal under its name."""
     need(gemini.installed(), f"Gemini CLI {gemini.VERSION}")
     original = FIXTURES / name if name.endswith(".json") else of_corpus(name)
     session = tmp_path / "session.json"
     session.write_bytes(original.read_bytes())
-    rewritten = compressed(session, LITTLE_PROTECTED)
-    gemini.resume(rewritten, tmp_path / "resumed")
-    live = rewritten.with_suffix(".jsonl")
+    smaller = compressed(session, LITTLE_PROTECTED)
+    gemini.resume(smaller, tmp_path / "resumed")
+    live = smaller.with_suffix(".jsonl")
     live.write_bytes(gemini.copy_in(tmp_path / "resumed", ".jsonl").read_bytes())
     assert marker.PREFIX_BYTES in live.read_bytes()
     assert verify_session(live).markers_of_relatives > 1
@@ -100,7 +90,7 @@ def test_pictures_inside_a_response_go_and_are_named(tmp_path: Path) -> None:
         made.user(f"Step {number}.").answer("Done.")
     session = tmp_path / "made.json"
     session.write_bytes(made.bytes())
-    sent = json.dumps(check(session, LITTLE_PROTECTED, tmp_path))
+    sent = json.dumps(check(session, "little", tmp_path))
     assert "(1 item(s)).\\n[[sessioncompress: image/png, " in sent
     assert picture["inlineData"]["data"] not in sent
 
@@ -128,16 +118,17 @@ def parts(message: Any, seed: str) -> list[Any]:
     return [{"text": "What next?", "thought": True}, {"text": message["content"] or "Now."}, *calls]
 
 
-def check(session: Path, policy: Policy, folder: Path) -> Body:
-    """Compare both requests, and return the one of the rewritten session."""
+def check(session: Path, ways: str, folder: Path) -> Body:
+    """Compare the requests, and return the one of the session that was rewritten last."""
     need(gemini.installed(), f"Gemini CLI {gemini.VERSION}")
     original = folder / f"original{session.suffix}"
     original.write_bytes(session.read_bytes())
-    before = gemini.resume(original, folder / "resumed")
-    after = gemini.resume(compressed(original, policy), folder / "resumed")
-    assert differences(before.body, after.body) == []
-    assert signatures(after.body) == signatures(before.body)
-    assert after.size < before.size
+    before = after = gemini.resume(original, folder / "resumed")
+    for way in ways.split():
+        after = gemini.resume(rewritten(original, way), folder / "resumed")
+        assert differences(before.body, after.body) == [], way
+        assert signatures(after.body) == signatures(before.body), way
+        assert after.size < before.size, way
     return after.body
 
 

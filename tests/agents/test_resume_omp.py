@@ -7,58 +7,33 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress import Policy
 from tests.agents import omp
 from tests.agents.compacting import SMALL, compacted
 from tests.agents.compare import MARKER, context_differences
 from tests.agents.installed import need
-from tests.agents.sessions import (
-    ARCHIVE,
-    FIXTURES,
-    LITTLE_PROTECTED,
-    NO_THRESHOLDS,
-    PRUNED,
-    PRUNED_NATIVE,
-    compressed,
-    of_corpus,
-)
+from tests.agents.sessions import FIXTURES, NO_THRESHOLDS, PRUNED_NATIVE, compressed, of_corpus, rewritten
 from tests.support.build import OmpAnthropicSession, png, text
 from tests.support.runs import turn
 
 CORPUS_RUNS = [
-    "01a01ae5-8d1a",  # Responses, with payloads
-    "01a01b67-3441",  # the same, one prompt and three dozen calls
-    "01a0221c-9435",
-    "01a01b95-b852-7001",  # Gemini
-    "01a01d30-1823-7002",
+    ("01a01ae5-8d1a", "little pruned"),  # Responses, with payloads
+    ("01a01b67-3441", "little archive pruned"),  # the same, one prompt and three dozen calls
+    ("01a0221c-9435", "little archive pruned"),
+    ("01a01b95-b852-7001", "little archive pruned"),  # Gemini
+    ("01a01d30-1823-7002", "little"),
 ]
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [NO_THRESHOLDS, LITTLE_PROTECTED, ARCHIVE, PRUNED],
-    ids=["default", "little-protected", "archive", "pruned"],
-)
-def test_a_compressed_fixture_is_loaded(policy: Policy, tmp_path: Path) -> None:
-    check(FIXTURES / "omp.jsonl", policy, tmp_path)
+def test_a_rewritten_fixture_is_loaded(tmp_path: Path) -> None:
+    check(FIXTURES / "omp.jsonl", "default little archive pruned", tmp_path)
 
 
-@pytest.mark.parametrize("name", CORPUS_RUNS)
-def test_a_compressed_real_session_is_loaded(name: str, tmp_path: Path) -> None:
-    check(of_corpus(name), LITTLE_PROTECTED, tmp_path)
+@pytest.mark.parametrize(("name", "ways"), CORPUS_RUNS)
+def test_a_rewritten_real_session_is_loaded(name: str, ways: str, tmp_path: Path) -> None:
+    check(of_corpus(name), ways, tmp_path)
 
 
-@pytest.mark.parametrize("name", CORPUS_RUNS[1:4])
-def test_an_archived_session_is_loaded(name: str, tmp_path: Path) -> None:
-    check(of_corpus(name), ARCHIVE, tmp_path)
-
-
-@pytest.mark.parametrize("name", CORPUS_RUNS[:4])
-def test_a_pruned_session_is_loaded(name: str, tmp_path: Path) -> None:
-    check(of_corpus(name), PRUNED, tmp_path)
-
-
-@pytest.mark.parametrize("name", ["", *CORPUS_RUNS[:2]], ids=["fixture", *CORPUS_RUNS[:2]])
+@pytest.mark.parametrize("name", ["", *(name for name, _ in CORPUS_RUNS[:2])])
 def test_what_is_pruned_in_its_own_words_is_loaded(name: str, tmp_path: Path) -> None:
     """The loader takes its mark and its words, and gives all else as it was."""
     need(omp.installed(), "oh-my-pi")
@@ -99,8 +74,8 @@ def test_what_stands_beside_results_is_loaded_smaller(tmp_path: Path) -> None:
     for number in range(3):
         made.entry("custom", customType="board", data={"number": number, "items": [output("a state")]})
     original = turn(made, 5).write(tmp_path / "session.jsonl")
-    rewritten = compressed(original, NO_THRESHOLDS)
-    before, after = (json.dumps(omp.context(path, tmp_path)).split('"') for path in (original, rewritten))
+    smaller = compressed(original, NO_THRESHOLDS)
+    before, after = (json.dumps(omp.context(path, tmp_path)).split('"') for path in (original, smaller))
     changed = [(was, now) for was, now in zip(before, after, strict=True) if was != now]
     assert [was.split("\\n")[0].removeprefix("line 0 of ") for was, _ in changed] == [
         "a file",
@@ -112,7 +87,7 @@ def test_what_stands_beside_results_is_loaded_smaller(tmp_path: Path) -> None:
         "an extension",
     ]
     assert all(MARKER in now and len(now) < 1000 for _, now in changed)
-    assert rewritten.read_bytes().count(b"line 200 of a state") == 1
+    assert smaller.read_bytes().count(b"line 200 of a state") == 1
 
 
 def test_pictures_of_an_earlier_compaction_are_carried_on(tmp_path: Path) -> None:
@@ -137,12 +112,13 @@ def test_pictures_of_an_earlier_compaction_are_carried_on(tmp_path: Path) -> Non
     assert found[1][0]["summary"] != found[0][0]["summary"]
 
 
-def check(session: Path, policy: Policy, folder: Path) -> None:
+def check(session: Path, ways: str, folder: Path) -> None:
     need(omp.installed(), "oh-my-pi")
     original = folder / session.name
     original.write_bytes(session.read_bytes())
     before = omp.context(original, folder)
-    after = omp.context(compressed(original, policy), folder)
     assert before
-    assert context_differences(before, after) == []
-    assert len(json.dumps(after)) < len(json.dumps(before))
+    for way in ways.split():
+        after = omp.context(rewritten(original, way), folder)
+        assert context_differences(before, after) == [], way
+        assert len(json.dumps(after)) < len(json.dumps(before)), way

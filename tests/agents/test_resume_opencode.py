@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sessioncompress import Policy
 from tests.agents import opencode
 from tests.agents.bodies import messages
 from tests.agents.checkpointing import said_in
 from tests.agents.compare import MARKER, differences
 from tests.agents.installed import need
 from tests.agents.sessions import (
-    ARCHIVE,
-    CORPUS,
     FIXTURES,
     LITTLE_PROTECTED,
     NO_THRESHOLDS,
-    PRUNED,
     PRUNED_NATIVE,
     compressed,
+    of_corpus,
+    rewritten,
 )
 from tests.agents.standin import Request
 from tests.support import blocks
@@ -37,40 +36,21 @@ NOTES = "/tmp/notes.txt"
 TEXT = "\n".join(f"{number}: The gauge of the harbor reads {number * 37}." for number in range(1, 90))
 
 CORPUS_RUNS = [
-    "ses_00e640058ffe",  # chat completions, reasoning
-    "ses_09378d3bdffe",  # the same, calls that failed
-    "ses_22ad70d7effe",
-    "ses_277daa810ffe",  # signed reasoning by way of GitHub Copilot, a compaction
-    "ses_2784561ccffe",  # Responses
-    "ses_280fa301bffe",  # Responses
+    ("ses_00e640058ffe", "little"),  # chat completions, reasoning
+    ("ses_09378d3bdffe", "little pruned"),  # the same, calls that failed
+    ("ses_277daa810ffe", "little"),  # signed reasoning by way of GitHub Copilot, a compaction
+    ("ses_280fa301bffe", "little"),  # Responses
 ]
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [NO_THRESHOLDS, LITTLE_PROTECTED, ARCHIVE, PRUNED],
-    ids=["default", "little-protected", "archive", "pruned"],
-)
-def test_a_compressed_fixture_is_resumed(policy: Policy, tmp_path: Path) -> None:
-    before, after = check(FIXTURES / "opencode.json", policy, tmp_path)
-    assert after.size < before.size
-    assert any(MARKER in each["content"] for each in after.body["messages"] if each["role"] == "tool")
+def test_a_rewritten_fixture_is_resumed(tmp_path: Path) -> None:
+    for after in check(FIXTURES / "opencode.json", "default little archive pruned", tmp_path):
+        assert any(MARKER in each["content"] for each in after.body["messages"] if each["role"] == "tool")
 
 
-@pytest.mark.parametrize("name", CORPUS_RUNS)
-def test_a_compressed_real_session_is_resumed(name: str, tmp_path: Path) -> None:
-    if not CORPUS.is_dir():
-        pytest.skip("there are no real sessions beside the repository")
-    before, after = check(next(CORPUS.glob(f"opencode-export/*{name}*.json")), LITTLE_PROTECTED, tmp_path)
-    assert after.size < before.size
-
-
-@pytest.mark.parametrize("name", CORPUS_RUNS[:2])
-def test_a_pruned_session_is_resumed(name: str, tmp_path: Path) -> None:
-    if not CORPUS.is_dir():
-        pytest.skip("there are no real sessions beside the repository")
-    before, after = check(next(CORPUS.glob(f"opencode-export/*{name}*.json")), PRUNED, tmp_path)
-    assert after.size < before.size
+@pytest.mark.parametrize(("name", "ways"), CORPUS_RUNS)
+def test_a_rewritten_real_session_is_resumed(name: str, ways: str, tmp_path: Path) -> None:
+    check(of_corpus(name), ways, tmp_path)
 
 
 def test_what_is_pruned_in_its_own_words_is_heeded(tmp_path: Path) -> None:
@@ -78,11 +58,11 @@ def test_what_is_pruned_in_its_own_words_is_heeded(tmp_path: Path) -> None:
     need(opencode.program(), "OpenCode")
     original = tmp_path / "opencode.json"
     original.write_bytes((FIXTURES / original.name).read_bytes())
-    rewritten = compressed(original, PRUNED_NATIVE)
-    before, after = resumed(original, rewritten, tmp_path)
+    smaller = compressed(original, PRUNED_NATIVE)
+    before, after = resumed([original, smaller], tmp_path)
     pruned = {
         part["callID"]
-        for each in json.loads(rewritten.read_bytes())["messages"]
+        for each in json.loads(smaller.read_bytes())["messages"]
         for part in each["parts"]
         if part["type"] == "tool" and "compacted" in part["state"]["time"]
     }
@@ -94,22 +74,23 @@ def test_what_is_pruned_in_its_own_words_is_heeded(tmp_path: Path) -> None:
     assert after.size < before.size
 
 
-def check(session: Path, policy: Policy, folder: Path) -> tuple[Request, Request]:
+def check(session: Path, ways: str, folder: Path) -> list[Request]:
+    """Compare the requests, and return those of the rewritten sessions."""
     need(opencode.program(), "OpenCode")
     original = folder / session.name
     original.write_bytes(session.read_bytes())
-    before, after = resumed(original, compressed(original, policy), folder)
-    assert differences(before.body, after.body, opencode.thoughts(original)) == []
-    assert after.size <= before.size
-    return before, after
+    names = ways.split()
+    before, *after = resumed([original, *(rewritten(original, way) for way in names)], folder)
+    for way, each in zip(names, after, strict=True):
+        assert differences(before.body, each.body, opencode.thoughts(original)) == [], way
+        assert each.size < before.size, way
+    return after
 
 
-def resumed(original: Path, rewritten: Path, folder: Path) -> tuple[Request, Request]:
-    """Resume both at once: starting an agent takes longer than all else. A request may name the folder."""
+def resumed(sessions: Sequence[Path], folder: Path) -> list[Request]:
+    """Resume all at once: starting an agent takes longer than all else. A request may name the folder."""
     with ThreadPoolExecutor(2) as pool:
-        before = pool.submit(opencode.resume, original, folder / "one")
-        after = pool.submit(opencode.resume, rewritten, folder / "two")
-        return before.result(), after.result()
+        return list(pool.map(opencode.resume, sessions, (folder / f"at{number}" for number in range(len(sessions)))))
 
 
 def test_what_it_holds_in_data_urls_goes_and_is_named(tmp_path: Path) -> None:
@@ -130,7 +111,7 @@ def test_what_it_holds_in_data_urls_goes_and_is_named(tmp_path: Path) -> None:
         made.user(f"Step {number}.").assistant().part("text", text="Done.")
     original = tmp_path / "made.json"
     original.write_bytes(made.bytes())
-    before, after = resumed(original, compressed(original, LITTLE_PROTECTED), tmp_path)
+    before, after = resumed([original, compressed(original, LITTLE_PROTECTED)], tmp_path)
     (said,) = differences(before.body, after.body)
     assert said.startswith(f"message 0 (user): text changed from '<path>{NOTES}</path>")
     sent = json.dumps(after.body)
@@ -155,13 +136,10 @@ def test_its_own_pruning_would_hide_our_previews(tmp_path: Path) -> None:
     assert not any(MARKER in each["content"] for each in results)
 
 
-@pytest.mark.parametrize(
-    "command", [("compress", "--force"), ("compress", "--force", "--preset", "archive")], ids=" ".join
-)
-def test_a_session_is_resumed_from_its_database(command: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_session_is_resumed_from_its_database(tmp_path: Path) -> None:
     """As the rewritten export is; and after a restore the request is the original's, with each row as it was."""
     need(opencode.program(), "OpenCode")
-    original = FIXTURES / "opencode.json"
+    original, command = FIXTURES / "opencode.json", ("compress", "--force", "--preset", "archive")
     found: list[Any] = []
 
     def rewritten(path: Path) -> None:

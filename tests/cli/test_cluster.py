@@ -44,7 +44,7 @@ distributed = pytest.importorskip(
     "distributed", reason="the cluster's packages are not installed: sessioncompress[cluster]"
 )
 
-MANY, FEW = 500, 6
+MANY, FEW = 150, 6
 HASTE = ("--force", "--keep-turns", "0")
 WITHOUT_US = "import sys; sys.modules['sessioncompress'] = None; "
 """Before a worker starts: as if it were not installed there."""

@@ -68,6 +68,8 @@ class Scene:
     done: Callable[[Path], bool] = lambda path: True
     original: bytes = b""
     """The session before anything was done to it, where it is none of built(), and has one size."""
+    like: str = ""
+    """The scene that makes the same calls, of the same kinds of files: what goes by those alone is tried on that one."""
 
 
 def built(size: Size, part: int) -> PiSession:
@@ -207,44 +209,69 @@ def _leave(path: Path) -> object:
     return summarize_branch(path, EAGER)
 
 
-_PLAYED = ("pi", "claude-code", "codex", "gemini document")
+_PLAYED = {"pi": "", "claude-code": "compact pi", "codex": "compact pi", "gemini document": "first run"}
 _COMPACT = ("compact", "--keep", "tokens", "--keep-tokens", "3000")
+_DROP = (*_COMPACT, "--drop-dead")
 _COMPRESS = ("compress", "--force", "--keep-turns", "1")
 SCENES = (
     Scene("first run", _first, compress, _COMPRESS),
     Scene("run over a session that went on", _continued, compress, _COMPRESS),
-    Scene("redo", _undone, compress, _COMPRESS),
+    Scene("redo", _undone, compress, _COMPRESS, like="restore"),
     # Messages that are no lines of their own.
     *(
-        Scene(f"first run over {name}", _fixture(name), compress, _COMPRESS, original=fixture(name))
+        Scene(f"first run over {name}", _fixture(name), compress, _COMPRESS, original=fixture(name), like="first run")
         for name in ("gencode.json", "gemini.jsonl")
     ),
     Scene("run over what a commit has", _committed, _compress_committed, (*_COMPRESS, "--originals-in", "history")),
     Scene("restore", _compressed, restore_session, ("restore",)),
     Scene("restore from commits", _from_commits, restore_session, ("restore",)),
-    *(Scene(f"compact {name}", _long(name), _compact, _COMPACT, original=LONG[name](TURNS)) for name in _PLAYED),
     *(
-        Scene(f"drop from {name}", _long(name), _drop, (*_COMPACT, "--drop-dead"), original=LONG[name](TURNS))
+        Scene(f"compact {name}", _long(name), _compact, _COMPACT, original=LONG[name](TURNS), like=like)
+        for name, like in _PLAYED.items()
+    ),
+    *(
+        Scene(f"drop from {name}", _long(name), _drop, _DROP, original=LONG[name](TURNS), like="first run")
         for name in _LEFT
     ),
     *(
-        Scene(f"restore what left {name}", _dropped(name), restore_session, ("restore",), original=LONG[name](TURNS))
+        Scene(
+            f"restore what left {name}",
+            _dropped(name),
+            restore_session,
+            ("restore",),
+            original=LONG[name](TURNS),
+            like="restore",
+        )
         for name in _LEFT
     ),
-    Scene("leave a branch", _branched, _leave, ("branch-summary",), original=branched().data),
-    Scene("restore of a checkpoint", _compacted, restore_session, ("restore",), original=LONG["pi"](TURNS)),
+    Scene("leave a branch", _branched, _leave, ("branch-summary",), original=branched().data, like="compact pi"),
+    Scene(
+        "restore of a checkpoint",
+        _compacted,
+        restore_session,
+        ("restore",),
+        original=LONG["pi"](TURNS),
+        like="restore",
+    ),
     Scene("forget", _compressed, forget_session, ("forget", "--yes"), _has_no_journal),
     Scene("forget what is gone", _with_a_gone_one, _forget_gone, ("forget", "--gone", "--yes"), _is_clean),
 )
 
 
-def each_size(sizes: Sequence[Size]) -> pytest.MarkDecorator:
-    """Play every scene at these sizes; one whose session has a size of its own once, and once in many frames."""
+PATHS = tuple(scene for scene in SCENES if not scene.like)
+"""Of those that make the same calls one."""
+
+
+def each_size(sizes: Sequence[Size], scenes: Sequence[Scene] = PATHS) -> pytest.MarkDecorator:
+    """Play scenes at these sizes; one whose session has a size of its own once, and once in many frames.
+
+    One that makes the calls of another is played at the smallest alone.
+    """
     plays = [
         (scene, size)
-        for scene in SCENES
+        for scene in scenes
         for size in sizes
-        if not scene.original or size is SIZES[0] or size.frame < len(scene.original)
+        if size is SIZES[0] or (not scene.like and (not scene.original or size.frame < len(scene.original)))
     ]
     names = [f"{scene.name}, {size.name}" for scene, size in plays]
     return pytest.mark.parametrize(("scene", "size"), plays, ids=names)

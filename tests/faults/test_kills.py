@@ -6,8 +6,12 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+import pytest
+
 from tests.faults.effort import effort
 from tests.faults.scenes import (
+    PATHS,
+    SCENES,
     SIZES,
     Scene,
     Size,
@@ -19,9 +23,24 @@ from tests.faults.scenes import (
     stage,
     state_of,
 )
+from tests.unit.store.tools import CALLS, steps_of
 
 
-@each_size(effort(SIZES[:1], SIZES, SIZES))
+@pytest.mark.parametrize("scene", [each for each in SCENES if each.like], ids=lambda each: each.name)
+def test_a_scene_makes_the_calls_of_another(tmp_path: Path, scene: Scene) -> None:
+    """So a second kill, an error, a power cut and what is seen from outside are tried on that other one."""
+    (other,) = (each for each in PATHS if each.name == scene.like)
+    made = []
+    for number, each in enumerate((scene, other)):
+        (folder := tmp_path / str(number)).mkdir()
+        play = stage(each, SIZES[0], folder)
+        with play.played(folder / "played") as path, steps_of(tuple(CALLS)) as steps:
+            each.act(path)
+        made.append(steps)
+    assert made[0] == made[1]
+
+
+@each_size(effort(SIZES[:1], SIZES, SIZES), SCENES)
 def test_a_kill_before_any_call(tmp_path: Path, scene: Scene, size: Size) -> None:
     """The session is old or new; if it is new its originals restore it; the next run puts everything right."""
     with frames_of(size):

@@ -21,20 +21,22 @@ from tests.faults.tools import ENVIRONMENT
 from tests.support.runs import EAGER, write
 from tests.unit.store.tools import left_over
 
-_LINES = effort(400, 5_000, 100_000)
+_LINES, _SECONDS = effort((400, 8), (5_000, 20), (100_000, 2_000))
+"""A writer is done with the one or the other: what a race finds, it finds by the rounds of our commands."""
 _CELLS = [*product(("path", "descriptor"), (50, 2000), (1, 0), (0, 1)), ("halves", 50, 1, 0), ("halves", 2000, 1, 0)]
 """Halves are put together where all is seen; only bytes tell how much of them a killed run took."""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="who has a file open is asked of Linux")
 def test_no_line_is_gone(tmp_path: Path) -> None:
-    """Writers by path, in halves, by descriptor, slow and fast, seen by us or not, our commands killed or not: all at once."""
+    """Writers by path, in halves, by descriptor, slow and fast, seen or not, our commands killed or not: all at once."""
     cells = {}
     for cell in _CELLS:
         folder = tmp_path / "-".join(map(str, cell))
         folder.mkdir()
         writer, rate, seen, killed = cell
-        arguments = [str(folder), writer, str(rate), str(_LINES), str(seen), str(killed)]
+        lines = min(_LINES, rate * _SECONDS)
+        arguments = [str(folder), writer, str(rate), str(lines), str(seen), str(killed)]
         line = [sys.executable, "-m", "tests.faults.live", *arguments]
         cells[cell] = subprocess.Popen(line, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for cell, process in cells.items():

@@ -111,7 +111,7 @@ def test_a_kill_at_any_call(plain: Path, packed: Path, tmp_path: Path, name: str
 def test_a_kill_of_the_run_after_a_kill(plain: Path, packed: Path, tmp_path: Path, name: str) -> None:
     """Two in a row: of `pack` the next run, too, or an `unpack`, and the other way round."""
     was, begun, command = state(plain), plain if name == "pack" else packed, COMMANDS[name]
-    every = effort(16, 3, 3)
+    every = effort(16, 5, 3)
     for number in range(every // 2, calls_of(begun, tmp_path / "counted", command), every):
         for then in (pack, unpack):
             again, lived = every // 3, False

@@ -17,7 +17,7 @@ import pytest
 
 from sessioncompress.cli.main import main
 from tests.faults.effort import effort
-from tests.faults.scenes import SCENES, SIZES, Scene, Size, Stage, check, check_it_goes_on, each_size, stage
+from tests.faults.scenes import PATHS, SIZES, Scene, Size, Stage, check, check_it_goes_on, each_size, stage
 from tests.faults.tools import need
 from tests.support.runs import invoke
 
@@ -32,7 +32,7 @@ _ELSEWHERE = re.compile(r"[12]<|\d+<pipe:")
 _MAY_TRACE: Final = 0x59616D61
 _ANYBODY: Final = (1 << 64) - 1
 """PR_SET_PTRACER and PR_SET_PTRACER_ANY of <sys/prctl.h>."""
-_scenes = pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+_scenes = pytest.mark.parametrize("scene", PATHS, ids=lambda scene: scene.name)
 
 
 class Point(NamedTuple):
@@ -138,7 +138,7 @@ def test_an_error_at_any_system_call(tmp_path: Path, scene: Scene) -> None:
 @pytest.mark.parametrize(
     "scene",
     # What git is told of a store, in a .gitignore, is not read back.
-    [each for each in SCENES if each.command[0] in ("compress", "restore") and "--originals-in" not in each.command],
+    [each for each in PATHS if each.command[0] in ("compress", "restore") and "--originals-in" not in each.command],
     ids=lambda each: each.name,
 )
 def test_a_disk_that_lies_about_what_it_wrote(tmp_path: Path, scene: Scene) -> None:

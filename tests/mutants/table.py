@@ -104,14 +104,20 @@ MUTANTS = (
     *_in("pipeline/rewrite.py", "tests/unit/pipeline/test_rewrite.py")(
         ("what a format forbids is changed", "not view.form.may_change(entry, path, value)", "False"),
     ),
-    *_in("pipeline/run.py", "tests/unit/operations/test_compress.py", "tests/properties/test_hypothesis.py")(
+    *_in(
+        "pipeline/run.py",
+        "tests/unit/operations/test_compress.py::test_a_line_that_would_never_come_to_rest_is_left_alone",
+    )(
         (
             "a second run is not thought of",
             "if restless := self._verify(attempt, sink, left_alone):",
             "if restless := self._verify(attempt, sink, left_alone) and set():",
         ),
     ),
-    *_in("pipeline/rewrite.py", "tests/unit/operations/test_compress.py")(
+    *_in(
+        "pipeline/rewrite.py",
+        "tests/unit/operations/test_compress.py::test_copies_around_a_line_that_would_become_the_same_are_settled_in_one_run",
+    )(
         (
             "two originals share a rewritten line",
             "if kept != number and self._originals[kept] != self._originals[number]:",
@@ -119,7 +125,10 @@ MUTANTS = (
         ),
     ),
     # When a run acts, and how much it takes.
-    *_in("pipeline/summary.py", "tests/properties/test_pruning.py")(
+    *_in(
+        "pipeline/summary.py",
+        "tests/properties/test_pruning.py::test_a_run_that_saves_the_model_too_little_writes_nothing",
+    )(
         ("a run that prunes too little is written", "if saved >= least else", "if True else"),
     ),
     *_in("compressors/redundancy.py", "tests/unit/compressors/test_pruning.py")(
@@ -132,20 +141,22 @@ MUTANTS = (
             "answers.behind is None",
         ),
     ),
-    *_in("operations/log.py", "tests/cli/test_budget.py")(
+    *_in("operations/log.py", "tests/cli/test_budget.py::test_nothing_is_added_to_what_is_no_log")(
         ("a log is added to whatever lies there", "appending(file, refuse_other)", "appending(file, lambda fd: None)"),
     ),
     # What is read back.
-    *_in("store/commit.py", _COMMIT)(
+    *_in("store/commit.py", f"{_COMMIT}::test_a_disk_that_corrupts_the_backup")(
         ("originals and journal are not read back", "found != self.added.hexdigest() or ", ""),
     ),
-    *_in("store/swap.py", _COMMIT)(
+    *_in("store/swap.py", f"{_COMMIT}::test_a_disk_that_lies_about_what_it_wrote")(
         ("the new file is not read back", " or found != self._hash.digest()", ""),
     ),
     *_in("store/originals.py", "tests/unit/store/test_originals.py")(
         ("an original is not compared with its SHA-256", "sha256(line).hexdigest() != sha256_hex", "False"),
     ),
-    *_in("pipeline/rewrite.py", "tests/unit/operations/test_restore.py", "tests/faults/test_store_attacks.py")(
+    *_in(
+        "pipeline/rewrite.py", "tests/unit/operations/test_restore.py::test_what_the_journal_says_of_a_value_must_be_so"
+    )(
         (
             "a replaced value is not compared with its record",
             "len(content) == block.bytes and block.digest in digests_of(content)",
@@ -158,7 +169,7 @@ MUTANTS = (
     )(
         ("what one relative lacks fails the others", "wrong.append(error)", "raise error"),
     ),
-    *_in("operations/verify.py", "tests/unit/store/test_committed.py")(
+    *_in("operations/verify.py", "tests/unit/store/test_committed.py::test_verify_names_what_git_will_delete")(
         (
             "a relative's commits are taken for there",
             "if any(isinstance(line.place, InBlob) for line, _ in kept):",
@@ -258,6 +269,8 @@ MUTANTS = (
             "            _name_links(session, states)\n            # What",
             "            # What",
         ),
+    ),
+    *_in("store/swap.py", f"{_COMMIT}::test_lines_appended_before_the_swap")(
         ("what is appended before the swap is lost", "    if end > taken:\n", "    if False:\n"),
     ),
     *_in("store/commit.py", "tests/unit/store/test_drain.py")(
@@ -284,7 +297,7 @@ MUTANTS = (
             "        if kept_open:\n",
         ),
     ),
-    *_in("store/lock.py", _SWAP)(
+    *_in("store/lock.py", f"{_SWAP}::test_a_document_that_grew_is_not_appended_to")(
         ("lines are added to a document", "same and (now.st_size == self.size or not self.is_document())", "same"),
     ),
     *_in("store/late_links.py", "tests/attacks/test_planted_files.py")(
@@ -297,7 +310,7 @@ MUTANTS = (
     *_in("store/late_links.py", _RECOVER)(
         ("a late link is believed whatever file it is on", " and there.st_ino == inode", ""),
     ),
-    *_in("store/commit.py", "tests/attacks/test_planted_files.py")(
+    *_in("store/commit.py", "tests/attacks/test_planted_files.py::test_a_store_from_a_clone_is_closed_to_others")(
         ("a store from a clone stays open to others", "        disk.make_private(fd)\n", ""),
     ),
     *_in("store/recover.py", "tests/attacks/test_forget_leaves_nothing.py")(
@@ -310,10 +323,10 @@ MUTANTS = (
     *_in("store/commit.py", "tests/attacks/test_planted_names.py")(
         ("a store with other names is written to", "refuse_other_names(self._path, fd)\n", "pass\n"),
     ),
-    *_in("operations/batch.py", "tests/attacks/test_planted_names.py")(
+    *_in("operations/batch.py", "tests/attacks/test_planted_names.py::test_no_process_imports_from_the_working_folder")(
         ("processes import from the working folder", '    os.environ[name] = "1"\n', ""),
     ),
-    *_in("store/lock.py", _COMMIT, "tests/unit/store/test_lock.py")(
+    *_in("store/lock.py", f"{_COMMIT}::test_any_other_change_before_the_swap")(
         (
             "a session that another program replaced is replaced",
             "        if not _same_file(self.path, now):\n",
@@ -398,14 +411,14 @@ MUTANTS = (
             "    if False:",
         ),
     ),
-    *_in("operations/restore.py", "tests/attacks/test_whose_store.py")(
+    *_in("operations/restore.py", "tests/attacks/test_whose_store.py::test_a_stranger_s_checkpoint_takes_no_text_away")(
         (
             "a stranger's checkpoint takes a text away",
             "if self.journal.is_ours or not before.taken:\n            return",
             "if True:\n            return",
         ),
     ),
-    *_in("pipeline/rewrite.py", "tests/attacks/test_whose_store.py")(
+    *_in("pipeline/rewrite.py", "tests/attacks/test_whose_store.py::test_what_does_not_read_back_is_kept_again")(
         ("a place is believed that is not read back", "self._kept.line(place, was.hex())", "pass"),
     ),
     *_in("store/journal.py", "tests/attacks/test_whose_store.py")(
@@ -421,10 +434,10 @@ MUTANTS = (
             'digest(b"", whole.digest(), "sha256")',
         ),
     ),
-    *_in("policy/sources.py", "tests/cli/test_goals.py")(
+    *_in("policy/sources.py", "tests/cli/test_goals.py::test_a_configuration_that_does_not_count_is_not_written")(
         ("a configuration that others write is changed", "os.path.lexists(file) and not self._user", "False"),
     ),
-    *_in("cli/compact.py", "tests/cli/test_goals.py")(
+    *_in("cli/compact.py", "tests/cli/test_goals.py::test_the_valve_hides_both")(
         ("the safety valve is put off", "{} if found.budget.is_valve else _changes", "_changes"),
     ),
     *_in("policy/model.py", "tests/unit/operations/test_user_commands.py")(
@@ -437,7 +450,7 @@ MUTANTS = (
             "Action.COMPACT",
         ),
     ),
-    *_in("operations/old_part.py", "tests/unit/operations/test_summarizer.py")(
+    *_in("operations/old_part.py", "tests/unit/operations/test_summarizer.py::test_after_a_failure_the_extract_stands")(
         ("an answer stands unchecked", "if why := why_not(text, self.room):", "if why := '':"),
     ),
     *_in("operations/compact.py", "tests/unit/operations/test_user_commands.py")(
@@ -453,30 +466,48 @@ MUTANTS = (
     # A checkpoint: its check, the order in which it is written, and how it comes out.
     *_in("operations/draft.py", _COMPACT)(
         ("no draft of a checkpoint is checked", "draft.check(self.known, cut, self.where)", "draft.read = self.read"),
-        ("an old line is still read behind a checkpoint", "if old & live:", "if False:"),
-        ("a kept line is not read behind a checkpoint", "if not kept <= live:", "if False:"),
         ("a checkpoint need not repeat what is kept", "if ours <= sum(", "if 0 > sum("),
-        ("half a line is added to", "if jsonl.parse(self._raw(last)) is None:", "if False:"),
         ("what a document loses is not kept", "removed, dropped = draft.keep(), ", "removed, dropped = None, "),
     ),
-    *_in("operations/checkpoints.py", _COMPACT)(
+    *_in("operations/draft.py", f"{_COMPACT}::test_a_form_that_its_own_reader_does_not_see_is_not_written")(
+        ("an old line is still read behind a checkpoint", "if old & live:", "if False:"),
+    ),
+    *_in("operations/draft.py", f"{_COMPACT}::test_a_form_that_its_own_reader_does_not_see_is_not_written")(
+        ("a kept line is not read behind a checkpoint", "if not kept <= live:", "if False:"),
+    ),
+    *_in("operations/draft.py", f"{_COMPACT}::test_half_a_line_at_the_end_is_refused")(
+        ("half a line is added to", "if jsonl.parse(self._raw(last)) is None:", "if False:"),
+    ),
+    *_in("operations/checkpoints.py", _COMPACT)(),
+    *_in("operations/checkpoints.py", f"{_COMPACT}::test_the_summary_stays_in_a_document_that_was_written_anew")(
         (
             "a summary in a document that was written anew counts as gone",
             "if _HEAD in raw and len(self.taken) < len(standing):",
             "if False:",
         ),
+    ),
+    *_in("operations/checkpoints.py", f"{_COMPACT}::test_without_its_store_it_is_refused")(
         ("a summary without its store is not refused", "return is_compacted and has_summary", "return False"),
+    ),
+    *_in("operations/checkpoints.py", f"{_COMPACT}::test_what_an_agent_adds_behind_it_keeps_its_line")(
         ("what hangs on a checkpoint stays there", "yield self._hung(raw, reader)", "yield raw"),
+    ),
+    *_in(
+        "operations/checkpoints.py",
+        f"{_COMPACT}::test_what_repeats_messages_comes_out_though_they_were_rewritten_in_it",
+    )(
         (
             "what repeats rewritten messages stays",
             "return frozenset(names | {self._as_written[each] for each in names & self._as_written.keys()})",
             "return frozenset(names)",
         ),
     ),
-    *_in("core/documents.py", _COMPACT)(
+    *_in("core/documents.py", f"{_COMPACT}::test_a_count_that_the_agent_changed_stays_when_the_summary_goes")(
         ("a number is known by its digits alone", 'if b"{" not in new:', "if False:"),
     ),
-    *_in("operations/checkpoints.py", "tests/unit/operations/test_compact.py")(
+    *_in(
+        "operations/checkpoints.py", f"{_COMPACT}::test_behind_a_whole_line_without_its_end_one_is_added_and_taken_out"
+    )(
         ("an LF of ours stays", "if record.unended and new and new[-1] != self._order[-1]:", "if False:"),
     ),
     *_in("operations/restore.py", _UNDO)(
@@ -490,6 +521,8 @@ MUTANTS = (
             "if is_unknown or (is_mine and not is_on_top):",
             "if is_unknown:",
         ),
+    ),
+    *_in("operations/restore.py", f"{_UNDO}::test_a_summary_under_a_later_run_does_not_go_alone")(
         ("a checkpoint goes from under a later run", "if newer and journal.checkpoints_of(runs):", "if False:"),
     ),
     *_in("pipeline/rewrite.py", _UNDO)(
@@ -506,7 +539,7 @@ MUTANTS = (
     *_in("store/journal.py", _UNDO)(
         ("a run that died is in place", "self._in_place.pop(number - 1, None)", "pass"),
     ),
-    *_in("operations/checkpoints.py", _UNDO)(
+    *_in("operations/checkpoints.py", f"{_UNDO}::test_the_newer_of_two_summaries_goes_alone")(
         (
             "an older summary loses a line with a newer one",
             "if ours and not any(others[name] for name in ours):",
@@ -537,21 +570,28 @@ MUTANTS = (
     *_in("checkpoints/cut.py", "tests/unit/checkpoints/test_cut.py")(
         ("a cut parts a call from its result", "close(called[name], position)", "pass"),
     ),
-    *_in("operations/compact.py", _COMPACT)(
+    *_in("operations/compact.py", f"{_COMPACT}::test_a_second_run_by_any_rule_writes_nothing")(
         (
             "a share is cut again and again",
             "is_same_share = chosen.keep is CutRule.SHARE and latest.record.rule == CutRule.SHARE",
             "is_same_share = False",
         ),
     ),
-    *_in("operations/log.py", "tests/cli/test_budget.py")(
+    *_in("operations/log.py", "tests/cli/test_budget.py::test_a_log_is_the_users_own")(
         ("another user's log is written", "found.st_uid != os.geteuid()", "False"),
     ),
     # What no repository's configuration runs, and what git is asked before originals go.
-    *_in("store/git.py", "tests/attacks/test_git_of_a_stranger.py")(
+    *_in("store/git.py", "tests/attacks/test_git_of_a_stranger.py")(),
+    *_in("store/git.py", "tests/attacks/test_git_of_a_stranger.py::test_the_hook_of_pre_commit")(
         ("git runs a repository's fsmonitor", '"core.fsmonitor=false"', '"core.x=false"'),
+    ),
+    *_in("store/git.py", "tests/attacks/test_git_of_a_stranger.py::test_the_hook_of_pre_commit")(
         ("git runs a repository's hooks", '"core.hooksPath=/dev/null"', '"core.x=false"'),
+    ),
+    *_in("store/git.py", "tests/attacks/test_git_of_a_stranger.py::test_the_hook_of_pre_commit")(
         ("git takes a folder for a bare repository", "=explicit", "=all"),
+    ),
+    *_in("store/git.py", "tests/attacks/test_git_of_a_stranger.py::test_the_hook_of_pre_commit")(
         (
             "git fetches what a partial clone lacks",
             '    "GIT_NO_LAZY_FETCH": "1",\n    "GIT_ALLOW_PROTOCOL": "none",\n',
@@ -561,25 +601,50 @@ MUTANTS = (
     *_in("store/git.py", "tests/unit/store/test_git.py")(
         ("git obeys the environment of a hook", "() if at else _OF_A_COMMIT", "_OF_A_COMMIT"),
         ("git is not told the commit at hand", "() if at else _OF_A_COMMIT", "()"),
+    ),
+    *_in("store/git.py", "tests/unit/store/test_git.py::test_what_git_can_bring_back_is_known")(
         ("git is not asked for the reflog", '"--reflog", ', ""),
+    ),
+    *_in("store/git.py", "tests/unit/store/test_git.py::test_what_git_can_bring_back_is_known")(
         ("git is not asked for all branches", '"--all", "--reflog", ', '"HEAD", '),
+    ),
+    *_in("store/git.py", "tests/unit/store/test_git.py::test_what_git_can_bring_back_is_known")(
         ("git follows one side of a merge", '"--reflog", "--full-history", ', '"--reflog", '),
+    ),
+    *_in("store/git.py", "tests/unit/store/test_git.py::test_a_pipe_in_a_repository_holds_nobody_up")(
         ("git is not asked for any index", "at), *_indexes(top, at)):", "at),):"),
+    ),
+    *_in("store/git.py", "tests/unit/store/test_git.py::test_a_pipe_in_a_repository_holds_nobody_up")(
         ("git is not asked for the indexes of other work trees", "(common, *folders)", "()"),
+    ),
+    *_in("store/git.py", "tests/unit/store/test_git.py::test_a_pipe_in_a_repository_holds_nobody_up")(
         ("where git does not answer nothing is known", "file: error for file", "file: error for _ in () for file"),
     ),
-    *_in("store/git.py", "tests/unit/store/test_committed.py")(
+    *_in("store/git.py", "tests/unit/store/test_committed.py")(),
+    *_in("store/git.py", "tests/unit/store/test_committed.py::test_in_a_hook_the_commit_before_counts")(
         ("in a hook HEAD counts", '"HEAD~1" if "GIT_INDEX_FILE" in os.environ else "HEAD"', '"HEAD"'),
+    ),
+    *_in("store/git.py", "tests/unit/store/test_committed.py::test_what_no_commit_has_is_stored")(
         ("an object of any size is read", "int(size or 0) > LARGEST_BLOB", "False"),
+    ),
+    *_in("store/git.py", "tests/unit/store/test_committed.py::test_verify_names_what_git_will_delete")(
         ("what HEAD does not come from is in reach", "    return lost\n", "    return set()\n"),
     ),
-    *_in("store/originals.py", "tests/unit/store/test_committed.py")(
+    *_in("store/originals.py", "tests/unit/store/test_committed.py")(),
+    *_in("store/originals.py", "tests/unit/store/test_committed.py::test_what_no_commit_has_is_stored")(
         ("any file of its name is a version of a session", "offset == 0 and digest != self._first", "False"),
+    ),
+    *_in("store/originals.py", "tests/unit/store/test_committed.py::test_what_a_journal_says_of_a_commit_is_compared")(
         ("what a commit has is not compared", "if sha256(line).hexdigest() == sha256_hex:", "if True:"),
     ),
     *_in("pipeline/rewrite.py", "tests/unit/store/test_committed.py")(
-        ("no line waits for a commit", "if self._committed.waits:", "if False:"),
         ("where a commit is gone a run fails", "if isinstance(known.place, Place):\n", "if True:\n"),
+    ),
+    *_in(
+        "pipeline/rewrite.py",
+        "tests/unit/store/test_committed.py::test_a_line_waits_for_a_commit_unless_a_run_is_forced",
+    )(
+        ("no line waits for a commit", "if self._committed.waits:", "if False:"),
     ),
     *_in("store/recover.py", "tests/unit/store/test_recover.py")(
         (
@@ -607,14 +672,20 @@ MUTANTS = (
         ("forget takes a session for gone", "if only != ANY and not only.gone:", "if False:"),
     ),
     # What tells an older state from damage, and where originals may be read.
-    *_in("operations/verify.py", "tests/unit/operations/test_restore.py")(
+    *_in(
+        "operations/verify.py",
+        "tests/unit/operations/test_restore.py::test_what_was_changed_stays_and_everything_else_comes_back",
+    )(
         (
             "a changed line is passed over",
             "if (record := missing.of(raw)) is not None:",
             "if (record := missing.of(raw)) is None and record is not None:",
         ),
     ),
-    *_in("operations/restore.py", "tests/unit/operations/test_restore.py")(
+    *_in(
+        "operations/restore.py",
+        "tests/unit/operations/test_restore.py::test_what_was_changed_stays_and_everything_else_comes_back",
+    )(
         ("a restore that left changed lines says that all is back", "self.command = Command.RESTORE_MARKERS", "pass"),
     ),
     *_in("pipeline/relatives.py", "tests/attacks/test_originals_of_the_family.py")(
@@ -623,37 +694,65 @@ MUTANTS = (
             "for each in of_agents",
             "for each in ([root] for roots in of_agents for root in roots)",
         ),
+        ("a header chooses where originals are read", "path if path.parent in near else", "path if near else"),
+    ),
+    *_in(
+        "pipeline/relatives.py",
+        "tests/attacks/test_originals_of_the_family.py::test_the_store_of_a_relative_whose_key_was_lost",
+    )(
         (
             "who lost the key has lost the stores",
             "*(ours or layout.all_stores(path, backups))",
             "*ours",
         ),
+    ),
+    *_in(
+        "pipeline/relatives.py",
+        "tests/attacks/test_originals_of_the_family.py::test_forget_names_what_codex_itself_put_away",
+    )(
         ("what Codex packed needs nothing", "if path.name.endswith(rollouts.ENDING)", "if False"),
-        ("a header chooses where originals are read", "path if path.parent in near else", "path if near else"),
     ),
     # What a preview keeps.
     *_in("compressors/names.py", "tests/unit/compressors/test_names.py")(
+        ("a name that a piece shows is shown again", "shown.update(piece.translate(_PARTS).split())", "pass"),
+    ),
+    *_in("compressors/names.py", "tests/unit/compressors/test_names.py::test_names_alone_stand_last")(
         (
             "names have twice the budget",
             "budget = max(self._policy.preview_share * self._size",
             "budget = max(2 * self._policy.preview_share * self._size",
         ),
+    ),
+    *_in("compressors/names.py", "tests/unit/compressors/test_names.py::test_shown")(
         ("names alone have the budget once more", "for_names = budget * (1 - _WITH_NEIGHBORS)", "for_names = budget"),
+    ),
+    *_in("compressors/names.py", "tests/unit/compressors/test_names.py::test_no_index_is_longer_than_the_most")(
         ("one result may show as much as it likes", "min(self._most - ends, len(data) // 2)", "(len(data) // 2)"),
+    ),
+    *_in(
+        "compressors/names.py", "tests/unit/compressors/test_names.py::test_no_index_is_longer_than_half_of_its_result"
+    )(
         (
             "a short result may show more than half of itself",
             "min(self._most - ends, len(data) // 2)",
             "(self._most - ends)",
         ),
+    ),
+    *_in("compressors/names.py", "tests/unit/compressors/test_names.py::test_shown")(
         ("a name is shown in every result", "if name in shown:", "if name in shown and not alone:"),
-        ("a name that a piece shows is shown again", "shown.update(piece.translate(_PARTS).split())", "pass"),
+    ),
+    *_in("compressors/names.py", "tests/unit/compressors/test_names.py::test_what_stays_anyway_is_not_shown")(
         ("what stays is not known", 'self._known.update(words, b" ".join(dotted).translate(_PARTS).split())', "pass"),
+    ),
+    *_in(
+        "compressors/names.py",
+        "tests/unit/compressors/test_names.py::test_what_the_rest_of_a_preview_shows_is_not_repeated",
+    )(
         ("an index repeats what its preview shows", " if piece not in shown", ""),
     ),
     *_in("pipeline/rewrite.py", "tests/unit/pipeline/test_previews.py")(
         ("lines that stay are not read for their names", 'names.keep(b"\\n".join(kept))\n    results', "results"),
         ("results come the oldest first", "sorted(plan, reverse=True)", "sorted(plan)"),
-        ("dead history counts as known", " and number not in dead", ""),
         (
             "a line that loses its screen copy counts as unknown",
             "all(takes_nothing(change) for change in plan.get(number, ()))",
@@ -661,7 +760,13 @@ MUTANTS = (
         ),
         ("what an agent writes above a result has names", "preamble.match(text) if preamble else None", "None"),
     ),
-    *_in("pipeline/rewrite.py", "tests/unit/operations/test_compress.py")(
+    *_in("pipeline/rewrite.py", "tests/unit/pipeline/test_previews.py::test_dead_history_is_left_out")(
+        ("dead history counts as known", " and number not in dead", ""),
+    ),
+    *_in(
+        "pipeline/rewrite.py",
+        "tests/unit/operations/test_compress.py::test_copies_around_a_line_that_would_become_the_same_are_settled_in_one_run",
+    )(
         ("equal texts get other names in each run", "if not replaced.isdisjoint(digests):", "if False:"),
     ),
     *_in("compressors/base.py", "tests/unit/compressors/test_instructions.py")(
@@ -670,8 +775,17 @@ MUTANTS = (
             "newest[made.file, made.part] = number",
             "newest.setdefault((made.file, made.part), number)",
         ),
+    ),
+    *_in("compressors/base.py", "tests/unit/compressors/test_instructions.py::test_a_read_that_failed_is_no_copy")(
         ("a read that failed is the newest copy", " and not self.lines.facts[number].failed", ""),
+    ),
+    *_in(
+        "compressors/base.py",
+        "tests/unit/compressors/test_instructions.py::test_a_read_that_says_that_nothing_changed_is_no_copy",
+    )(
         ("a read of nothing is the newest copy", "size > SMALLEST_LIMIT and ", ""),
+    ),
+    *_in("compressors/base.py", "tests/unit/compressors/test_instructions.py::test_a_result_in_the_line_of_its_call")(
         ("a result in the line of its call has none", "return self._called[1].get(name)", "return None"),
     ),
     *_in("compressors/results.py", "tests/unit/pipeline/test_previews.py")(
@@ -690,7 +804,7 @@ MUTANTS = (
             "block.bulk > policy.result_limit",
         ),
     ),
-    *_in("core/marker.py", "tests/unit/core/test_marker.py")(
+    *_in("core/marker.py", "tests/unit/core/test_marker.py::test_an_index_is_no_line")(
         ("an index counts as a line", " + has_index(text)", ""),
     ),
     *_in("compressors/results.py", "tests/unit/operations/test_previews.py")(
@@ -701,7 +815,7 @@ MUTANTS = (
         ),
     ),
     # What a stranger's text says.
-    *_in("core/marker.py", "tests/unit/core/test_marker.py")(
+    *_in("core/marker.py", "tests/unit/core/test_marker.py::test_what_is_no_count_is_not_read")(
         ("a number in a marker is of any form", '_COUNT = r"[0-9]{1,3}(?:,[0-9]{3}){0,6}"', '_COUNT = r"[0-9,]+"'),
     ),
     *_in("pipeline/relatives.py", "tests/attacks/test_marker_in_tool_output.py::test_restoring_depends_on_no_marker")(
@@ -712,7 +826,7 @@ MUTANTS = (
         ),
     ),
     # What no record can hold.
-    *_in("store/records.py", "tests/unit/store/test_records.py")(
+    *_in("store/records.py", "tests/unit/store/test_records.py::test_a_run_that_could_not_be_read_is_refused")(
         ("a run is written that cannot be read", "if reads_back(run.encode()):", "if True:"),
     ),
     *_in("pipeline/rewrite.py", "tests/attacks/test_times_out_of_range.py::test_a_name_longer_than_any_record")(
@@ -722,28 +836,23 @@ MUTANTS = (
             "if False:",
         ),
     ),
-    *_in("store/disk.py", "tests/unit/store/test_disk.py")(
+    *_in("store/disk.py", "tests/unit/store/test_disk.py::test_a_time_before_1970")(
         ("a time before 1970 is lost", "newest or old.st_mtime_ns", "newest"),
     ),
     *_in("core/jsonl.py", _DEEP)(
         ("values may be nested as deep as they like", "DEEPEST: Final = 200", "DEEPEST: Final = 2000"),
     ),
-    *_in("formats/values.py", _DEEP)(
+    *_in("formats/values.py", f"{_DEEP}::test_every_depth")(
         ("arguments in a text may be nested so", "is_deep(written.encode(", "not (written.encode("),
     ),
-    *_in("hooks/guard.py", _DEEP)(
+    *_in("hooks/guard.py", f"{_DEEP}::test_a_deep_call_does_not_pass_the_guard")(
         ("a deep call passes the guard", "if is_deep(raw):", "if False:"),
     ),
     # Object stores: the conditions and the order of the puts.
-    *_in("store/objects.py", "tests/cli/test_cloud.py")(
+    *_in("store/objects.py", "tests/cli/test_cloud.py::test_an_object_that_was_overwritten_is_left_alone")(
         ("an object is put whatever it is by now", "mode=self._mode", 'mode="overwrite"'),
     ),
     *_in("operations/cloud.py", "tests/cli/test_cloud.py")(
-        (
-            "originals that another run has put are cut off",
-            "        _refuse_if_leased(originals, store)\n",
-            "        pass\n",
-        ),
         (
             "a session is put before its store",
             "for each in (originals, journal, session):",
@@ -751,7 +860,14 @@ MUTANTS = (
         ),
         ("a first run puts no journal first", 'journal.put(b"")', "pass"),
     ),
-    *_in("store/places.py", "tests/cli/test_cloud_packs.py")(
+    *_in("operations/cloud.py", "tests/cli/test_cloud.py::test_a_put_that_fails_leaves_the_old_or_the_new")(
+        (
+            "originals that another run has put are cut off",
+            "        _refuse_if_leased(originals, store)\n",
+            "        pass\n",
+        ),
+    ),
+    *_in("store/places.py", "tests/cli/test_cloud_packs.py::test_a_pack_that_does_not_read_back_takes_no_session")(
         (
             "a pack in a bucket counts unread",
             "is_whole = objects.holds(archive, draft, _NOT_TAKEN)",
@@ -764,6 +880,8 @@ MUTANTS = (
             "            if outcome.error is not None:\n                left.",
             "            if False:\n                left.",
         ),
+    ),
+    *_in("operations/pack.py", "tests/cli/test_cloud_packs.py::test_a_put_that_fails_loses_nothing")(
         (
             "a store is emptied before its session",
             '            copy.session.put(b"")\n            _empty(copy.store)\n',
@@ -771,7 +889,7 @@ MUTANTS = (
         ),
     ),
     # Packs.
-    *_in("store/packing.py", _PACKING)(
+    *_in("store/packing.py", f"{_PACKING}::test_a_disk_that_keeps_other_bytes_is_noticed")(
         (
             "a pack is not read back",
             "                    reader.check(entry)\n                again =",
@@ -800,9 +918,11 @@ MUTANTS = (
                 "            in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES\n"
             ),
         ),
+    ),
+    *_in("store/moves.py", f"{_PACKING}::test_what_is_no_session_does_not_come_back")(
         ("any file of a pack comes back", "check(drafts[session])", "pass"),
     ),
-    *_in("store/pack.py", "tests/unit/store/test_pack.py")(
+    *_in("store/pack.py", "tests/unit/store/test_pack.py::test_an_index")(
         ("a pack leads out of its folder", 'step in ("", ".", "..")', 'step == ""'),
     ),
     *_in("store/moves.py", _PACKING)(
@@ -815,18 +935,24 @@ MUTANTS = (
             "State.LEFT",
         ),
     ),
-    *_in("operations/old_part.py", "tests/unit/operations/test_old_part.py")(
+    *_in("operations/old_part.py", "tests/unit/operations/test_old_part.py")(),
+    *_in("operations/old_part.py", "tests/unit/operations/test_old_part.py::test_what_copies_our_head_is_quoted")(
         (
             "a copy of our head is taken for ours",
             "merge.identity(summary) in known if known else merge.looks_ours(summary)",
             "bool(merge.identity(summary))",
         ),
+    ),
+    *_in(
+        "operations/old_part.py",
+        "tests/unit/operations/test_old_part.py::test_what_codex_repeats_behind_a_summary_of_ours_counts_once",
+    )(
         ("what a compaction repeats counts again behind ours", "(is_repeated or before.ours)", "is_repeated"),
     ),
-    *_in("operations/summarizer.py", "tests/unit/operations/test_summarizer.py")(
+    *_in("operations/summarizer.py", "tests/unit/operations/test_summarizer.py::test_the_key")(
         ("headers of the environment are sent", "for name in set(request.headers) - sent:", "for name in ():"),
     ),
-    *_in("core/process.py", "tests/cli/test_streams.py")(
+    *_in("core/process.py", "tests/cli/test_streams.py::test_a_disk_that_is_full_is_said")(
         (
             "what cannot be written is no failure",
             "if (failure := _unwritten()) and code not in (EXIT_CODE, 5):",
@@ -840,14 +966,16 @@ MUTANTS = (
             "False:\n            is_same_share",
         ),
     ),
-    *_in("store/journal.py", "tests/properties/test_compact_again.py")(
+    *_in(
+        "store/journal.py", "tests/properties/test_compact_again.py::test_other_runs_before_and_behind_it_count_nothing"
+    )(
         (
             "what was said since a checkpoint is not counted behind compress",
             "if len(self.runs) > 1 and not self.runs[-1].writes_checkpoint:",
             "if len(self.runs) > 1:",
         ),
     ),
-    *_in("operations/draft.py", _COMPACT)(
+    *_in("operations/draft.py", f"{_COMPACT}::test_a_compressed_session_gets_the_summary_of_its_originals")(
         (
             "previews say how long a summary may be",
             "self.read.lines[number].reads + self._shortened(number)",
@@ -857,6 +985,8 @@ MUTANTS = (
     *_in("operations/forget.py", _SECRETS)(
         ("forget makes a stranger's pack one's own", "each.pack.is_certain and (not", "True and (not"),
         ("forget works on packs as they were", "for pack in found:", "for pack in [each.pack for each in copies]:"),
+    ),
+    *_in("operations/forget.py", f"{_SECRETS}::test_forget_leaves_nothing_in_a_pack")(
         (
             "a pack keeps what is forgotten",
             "    for root in {each.pack.root for each in copies} if not dry_run else ():",
@@ -873,7 +1003,7 @@ MUTANTS = (
             "            with suppress():\n",
         ),
     ),
-    *_in("store/pack.py", _STRANGERS)(
+    *_in("store/pack.py", f"{_STRANGERS}::test_a_bomb")(
         ("a bomb is read", "if member.start + member.size > most:", "if False:"),
     ),
     *_in("store/moves.py", _STRANGERS)(
@@ -882,13 +1012,16 @@ MUTANTS = (
     *_in("operations/packed.py", "tests/unit/operations/test_pack.py")(
         ("a packed session hides another", ".setdefault(content, each)", ".setdefault((), each)"),
     ),
-    *_in("cli/frame.py", _STRANGERS)(
+    *_in("cli/frame.py", f"{_STRANGERS}::test_what_is_read_of_a_stranger_s_pack_is_told")(
         ("a stranger's packed text has no word", "or each.pack.is_certain:", "or True:"),
     ),
     *_in("operations/batch.py", "tests/cli/test_cli.py::test_links_in_a_folder_are_passed_over")(
         ("a link beside a session hides it", " and str(error.where) == str(path)", ""),
     ),
-    *_in("cli/restore.py", "tests/attacks/test_whose_store.py")(
+    *_in(
+        "cli/restore.py",
+        "tests/attacks/test_whose_store.py::test_a_stranger_s_word_that_nothing_is_rewritten_is_told_as_that",
+    )(
         (
             "a stranger's word that all is there is believed",
             "super().hints(done)",
@@ -908,15 +1041,19 @@ MUTANTS = (
         ("a pack of a stranger brings settings", "is_certain or not path.endswith", "True or not path.endswith"),
     ),
     *_in("store/places.py", _STRANGERS)(
+        ("a pack of the first version is surely one's own", "archive.parent.parent.name == folder_name() and ", ""),
+    ),
+    *_in("store/places.py", f"{_STRANGERS}::test_a_pack_of_another_user")(
         (
             "a pack of another user counts",
             "    if os.path.lexists(file) and not is_own(file):\n        what",
             "    if False:\n        what",
         ),
-        ("a pack that git knows is surely one's own", " and self._known_to_git.isdisjoint((archive, index))", ""),
-        ("a pack of the first version is surely one's own", "archive.parent.parent.name == folder_name() and ", ""),
     ),
-    *_in("formats/codex_places.py", "tests/faults/test_pointers.py")(
+    *_in("store/places.py", f"{_STRANGERS}::test_what_others_may_have_packed_is_told")(
+        ("a pack that git knows is surely one's own", " and self._known_to_git.isdisjoint((archive, index))", ""),
+    ),
+    *_in("formats/codex_places.py", "tests/faults/test_pointers.py::test_a_kill_before_any_call")(
         (
             "what points into a larger session is changed in the order of a smaller one",
             "if places.size > was.st_size:",
@@ -938,14 +1075,18 @@ MUTANTS = (
         ("a session is rewritten that its agent has loaded", "if not lock(own):", "if False:"),
         ("a stranger says where the index is", 'if b"sqlite_home" in config:', "if False:"),
         (
-            "what an earlier version left wrong stays wrong",
-            "            if each and each.wrong(when):",
-            "            if False:",
-        ),
-        (
             "a place that we do not know stays where it was",
             'or {(table, column) for table, column in found if "offset" in column} - known',
             "",
+        ),
+    ),
+    *_in(
+        "formats/codex_places.py", "tests/unit/formats/test_codex_places.py::test_a_home_of_another_user_is_left_alone"
+    )(
+        (
+            "what an earlier version left wrong stays wrong",
+            "            if each and each.wrong(when):",
+            "            if False:",
         ),
     ),
 )

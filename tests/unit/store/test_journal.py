@@ -394,6 +394,7 @@ def of_checkpoints(number: int) -> bytes:
     return b"".join(record.encode() + run for record in made)
 
 
+@pytest.mark.usefixtures("collected")
 def test_the_time_grows_with_the_checkpoints() -> None:
     """Eight times as many, far less than sixty-four times the time; a stranger's journal may have any number."""
 

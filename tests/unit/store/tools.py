@@ -21,6 +21,7 @@ from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.late_links import NO_DRAFT, LateLink, prefix_of
 from sessioncompress.store.layout import Lengths, Store, store_in
 from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.machine import make_key
 from sessioncompress.store.originals import OriginalsReader, Place
 from sessioncompress.store.recover import recover
 
@@ -33,7 +34,8 @@ names_of_descriptors = pytest.mark.skipif(
 
 
 def make_session(folder: Path, content: bytes = OLD, name: str = "session.jsonl") -> Path:
-    """Write a session with a mode and a time of its own."""
+    """Write a session with a mode and a time of its own; no run on it is the first of this user, which makes a key."""
+    make_key()
     path = folder / name
     path.write_bytes(content)
     path.chmod(0o640)
