@@ -168,9 +168,6 @@ def is_open_to_others(store: Store) -> bool:
     """Tell whether a store's modes let other users read originals or journal, as those of a clone do."""
     if is_ours(store.folder) and store.folder.is_dir() and disk.is_private(store.folder.stat()):
         return False
-    # Git keeps no such modes, and what it sees is for all who have the repository.
-    if not store.is_hidden and in_work_tree(store.folder) and not hides_from_git(store):
-        return False
     found = (path.stat() for path in (store.originals, store.journal) if path.exists())
     return not all(map(disk.is_private, found))
 

@@ -156,6 +156,15 @@ def test_what_takes_back_many_archives(here: Path) -> None:
     assert packs.state(here) == was
 
 
+def test_forget_of_a_folder_in_which_all_is_packed_ends_with_4(work: Path) -> None:
+    """The originals are in the pack: whoever deletes a secret is not done."""
+    assert run("forget", "--yes", work / "below").exit_code == 0
+    run("pack", work / "below")
+    done = run("forget", "--yes", work / "below")
+    assert done.exit_code == 4
+    assert "is still packed. To bring back:" in done.stderr
+
+
 @pytest.mark.parametrize("command", ["restore", "forget"])
 def test_what_is_packed_is_told_of_at_the_end(work: Path, command: str) -> None:
     """Who removes this tool would leave it behind, where no agent finds it."""
