@@ -340,8 +340,8 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
     if nameless < len(unknown):
         the = "the other originals" if relatives else "the originals"
         ways.append(
-            f"If 'forget' deleted {the}, they are lost. Else ask the author for {files}, or use those of another "
-            f"session: {from_other}."
+            f"If 'forget' deleted {the}, they are lost. Else ask the author for them ({files}), or use those of "
+            f"another session: {from_other}."
         )
     if nameless:
         ways.append(

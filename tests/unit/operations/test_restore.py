@@ -97,7 +97,9 @@ def test_a_session_that_was_moved_is_refused(tmp_path: Path, elsewhere: str | No
     assert said.count(str(moved)) == 1
     lie = ".sessioncompress/" if elsewhere is None else "backup/"
     moved_to = rf"{lie}local-[0-9a-f]{{8}}/(\w+-)?moved\.jsonl\.history and (\w+-)?moved\.jsonl\.originals\.zst"
-    assert re.search(f"Ask the author for the originals \\({moved_to}\\), or", said)
+    assert re.search(
+        f"If 'forget' deleted the originals, they are lost. Else ask the author for them \\({moved_to}\\), or", said
+    )
     assert snapshot(moved) == before
     assert restore_session(moved, policy, from_markers=True, originals=path).status is Status.RESTORED
     assert moved.read_bytes() == session().bytes()
