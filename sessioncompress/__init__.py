@@ -1,7 +1,20 @@
 """Rewrite coding-agent sessions in place into smaller ones that the agent resumes, with every original kept.
 
-compress_session() makes a session smaller, restore_session() undoes that, verify_session() checks every original,
-show() reads one, compact_session() sums up the old part. A Policy says what may go; errors are SessionCompressError.
+The functions; for one of them see help(sessioncompress.compress_session), as all that follows here is long:
+
+compress_session    make a session smaller, in place
+restore_session     give it its original bytes back
+verify_session      check it and every original
+show                read the originals that a marker names
+inspect_session     measure where its bytes are, and what a run could save
+budget_session      judge whether it is due, by the rule of a policy
+compact_session     sum up its old part, in the agent's own form
+summarize_branch    leave a branch with a summary
+handoff_session     sum up all of it for another agent
+forget_session      delete its originals, which then cannot be restored
+policy_for          find the policy that the command would use
+
+A Policy says what may go. Errors are SessionCompressError.
 """
 
 from __future__ import annotations
