@@ -406,7 +406,7 @@ def test_lines_that_are_not_understood_are_counted(session: Path) -> None:
     with session.open("ab") as file:
         file.write(b"not JSON\n")
     number = len(split(session.read_bytes()))
-    said = "1 line was not understood and was left alone; 'sessioncompress verify PATH' says which"
+    said = "1 line was not understood and was left alone; 'sessioncompress verify' says which, for the same sessions"
     assert f"; {said}\n" in run("compress", "--dry-run", session).stdout
     assert run("compress", "--dry-run", session.parent).stdout.endswith(f"\n  {said}\n")
     assert one("compress", session)["linesNotUnderstood"] == 1
