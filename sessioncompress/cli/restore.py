@@ -205,7 +205,9 @@ class Restore(SessionCommand["RestoreStats"]):
         verb = "would be restored" if self.chosen.dry_run else "restored"
         what = f" {verb}: {kb(before, after)} -> {kb(after)}, {_went(number, summaries)}"
         unchanged = {"unchanged": len(done.results) - len(restored)}
-        return [output.total(len(restored), what, unchanged | done.others)]
+        packed = len(self.still_packed & {each.path for each in done.files})
+        others = done.others | {"refused": done.others.get("refused", 0) - packed, "still packed": packed}
+        return [output.total(len(restored), what, unchanged | others)]
 
     def hints(self, done: Done[RestoreStats]) -> None:
         """Say what stores still take, and what is packed."""

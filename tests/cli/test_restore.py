@@ -478,6 +478,8 @@ def test_a_run_over_a_session_that_is_packed_since(tmp_path: Path) -> None:
         assert head == "1 session is still packed. To bring back:"
         assert unpack.startswith(f"  sessioncompress unpack {packed.parent}")
         assert "it is packed" not in done.stderr
+        assert "; 1 still packed" in done.stdout
+        assert "refused" not in done.stdout
         if path == packed:
             assert here.read_bytes() == before[0]
         assert [each["state"] for each in history(tmp_path)] == ["partly restored", "in place"]
