@@ -451,7 +451,8 @@ class _FromMarkers(Restoring):
                 failed += back.failed(own)
                 stays = joined(back.stays(), before_all(session, journal, store.originals).told if is_own else "")
                 inexact = back.inexact(since)
-                notes = [f"{each.where}: {each.what}" for each in failed if each.where != str(store.originals)]
+                ours = (str(store.originals), str(session.path))
+                notes = [f"{each.where}: {each.what}" for each in failed if each.where not in ours]
                 rest = joined(not_there(since.gone), *notes, strangers(len(left)))
                 is_exact = not (stays or inexact)
                 if back.lines:
