@@ -254,6 +254,8 @@ def _tell_of_stores(chosen: Chosen, restored: list[RestoreStats], policies: Poli
     whole: dict[Path, RestoreStats] = {}
     for each in restored:
         path = Path(each.path)
+        if not each.exact:
+            continue
         with suppress(SessionCompressError):
             if all(run.state is State.RESTORED for run in session_runs(path, policies.of(path))):
                 whole[path] = each
@@ -302,7 +304,7 @@ _COLUMNS = (
     Column("sessions", is_number=True),
     Column("saved", is_number=True),
     Column("saved on disk", is_number=True),
-    Column("state", may_be_cut=True),
+    Column("state"),
     Column("ended"),
     Column("title", may_be_cut=True, at_end=True, is_below=True),
     Column("session", is_below=True),
@@ -349,7 +351,7 @@ class History(SessionCommand[_Runs]):
             rows = [together([each]) for run in runs for each in run.sessions]
         if runs:
             # Where there is no room for the age, the id says when the run began, in UTC.
-            left_out = ["ended"] * (is_seen() and not is_wide()) + ["session"] * (not self.chosen.verbose)
+            left_out = ["saved", "ended"] * (is_seen() and not is_wide()) + ["session"] * (not self.chosen.verbose)
             echo_table(_COLUMNS, list(map(_row, rows)), left_out=left_out)
         click.echo(f"total: {counted(len(runs), 'run', 'runs')}")
         left = (each for run in runs for each in run.sessions if each.packed and each.state is not State.RESTORED)

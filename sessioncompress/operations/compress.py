@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from sessioncompress.core import text
+from sessioncompress.errors import FileFailed
 from sessioncompress.operations import log
 from sessioncompress.operations.history import written_by
 from sessioncompress.pipeline import reading, triage
@@ -17,7 +19,9 @@ from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.run import Asked, Run, is_judged, judge, not_due, with_pruning
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status, to_json
 from sessioncompress.policy.model import BALANCED, Budget, Policy, Rule
+from sessioncompress.store import git
 from sessioncompress.store import journal as journals
+from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store, has_leftovers, store_at
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.records import Command
@@ -127,7 +131,17 @@ def refuse_in_merge(known: Known) -> None:
 def _compress(session: OpenSession, store: Store, asked: Asked, *, named: bool) -> CompressionStats:
     journal = journals.load(store.journal)
     (check if asked.dry_run else recover)(session, store, journal.lengths)
-    return _compress_known(reading.read_session(session, journal, asked.form, named=named), store, asked)
+    stats = _compress_known(reading.read_session(session, journal, asked.form, named=named), store, asked)
+    return replace(stats, blobs_out_of_reach=_out_of_reach(journal, session.path))
+
+
+def _out_of_reach(journal: Journal, path: Path) -> int:
+    """Count the git blobs with originals that a squash or a rebase left out: as long as somebody has them, tell."""
+    # A clone that is only a part has a way to the rest.
+    with suppress(FileFailed), git.Blobs(path.parent) as blobs:
+        if journal.blobs and blobs.top is not None and not blobs.is_shallow:
+            return len(git.out_of_reach(journal.blobs, path))
+    return 0
 
 
 def _compress_known(known: Known, store: Store, asked: Asked) -> CompressionStats:

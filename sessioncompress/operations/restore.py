@@ -226,7 +226,9 @@ class _Exactly(Restoring):
         stay = counted(parted, "more line stays", "more lines stay")
         inexact = joined(
             told_of(since.changed),
-            "'restore --from-markers' puts back what markers in it stand for" if since.changed else "",
+            "'restore --from-markers' puts back what markers in it stand for, for good: copy it first"
+            if since.changed
+            else "",
             f"{stay} compressed, since calls tie them to those" if parted else "",
             f"{has} no original: compressed without keeping originals (keepBackup: false)" if lost else "",
             before.told,
@@ -451,8 +453,11 @@ class _FromMarkers(Restoring):
                 failed += back.failed(own)
                 stays = joined(back.stays(), before_all(session, journal, store.originals).told if is_own else "")
                 inexact = back.inexact(since)
-                ours = (str(store.originals), str(session.path))
-                notes = [f"{each.where}: {each.what}" for each in failed if each.where not in ours]
+                notes = [
+                    f"{each.where}: {each.what}"
+                    for each in failed
+                    if each.where not in (str(store.originals), str(session.path))
+                ]
                 rest = joined(not_there(since.gone), *notes, strangers(len(left)))
                 is_exact = not (stays or inexact)
                 if back.lines:

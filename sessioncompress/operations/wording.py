@@ -137,6 +137,11 @@ def warnings(stats: CompressionStats) -> list[str]:
             f"{name}: {counted(number, 'marker', 'markers')}, but its store is missing; 'sessioncompress verify' says "
             f"whether {'its original' if number == 1 else 'their originals'} can be found"
         )
+    if number := stats.blobs_out_of_reach:
+        found.append(
+            f"{name}: originals are in {counted(number, 'git blob', 'git blobs')} of no commit that HEAD comes from; "
+            "'sessioncompress verify' says what to do"
+        )
     if stats.gap_at:
         gap = f"the parent of line {stats.gap_at:,} is missing, so {stats.format} goes on from that line"
         found.append(f"{name}: {gap}; the lines before it are protected too")

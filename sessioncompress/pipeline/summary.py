@@ -153,6 +153,7 @@ class CompressionStats(Struct, frozen=True, rename="camel"):
     imitated_markers: int = 0
     imitated_in_calls: int = 0
     markers_without_journal: int = 0
+    blobs_out_of_reach: int = 0
     turns: int = 0
     gap_at: int = 0
     run: str = ""

@@ -59,7 +59,8 @@ def refuse_if_changed(store: Store, journal: Journal) -> None:
         )
     if journal.blobs and (lost := git.out_of_reach(journal.blobs, store.work.parent / session_of(store.journal).name)):
         what = f"originals are in {counted(len(lost), 'git blob', 'git blobs')} of no commit that HEAD comes from"
-        remedy = f"{git.BRING_BACK} Without one these originals are lost; {FROM_MARKERS}."
+        still = "Until git deletes them here, 'sessioncompress restore' gives them back."
+        remedy = f"{git.BRING_BACK} {still}"
         raise Damaged(what, where=store.journal, state=NOT_CHANGED, remedy=remedy)
     spans = [(run.originals_sha256, start, run.store_size) for run, start in journal.spans if run.originals_sha256]
     if not spans:

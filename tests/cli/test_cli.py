@@ -64,6 +64,7 @@ FILE_FIELDS = {
     "linesChanged",
     "linesNotUnderstood",
     "imitatedMarkers",
+    "blobsOutOfReach",
     "markersWithoutJournal",
 }
 TOTAL_FIELDS = FILE_FIELDS - {"path", "format", "status", "reason", "run", "tokensRecorded"}

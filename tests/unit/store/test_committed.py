@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from sessioncompress.errors import Damaged, Unreadable
+from sessioncompress.operations import wording
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
@@ -169,10 +170,16 @@ def test_what_a_clone_lacks_is_named(tmp_path: Path, moved: Callable[[Repository
         with pytest.raises(Damaged) as error:
             command(session)
         assert way in str(error.value)
+        assert NAME in str(error.value)
         # No file was ever stored.
         assert "backup" not in str(error.value)
-    assert compress_session(session, AGAIN, force=True).status is Status.UNCHANGED
+    stats = compress_session(session, AGAIN, force=True)
+    assert stats.status is Status.UNCHANGED
     assert session.read_bytes() == before
+    # A clone that is only a part has the rest elsewhere.
+    is_out = moved in (_squashed, _filtered)
+    assert bool(stats.blobs_out_of_reach) is is_out
+    assert any("of no commit that HEAD comes from" in each for each in wording.warnings(stats)) is is_out
 
 
 @pytest.mark.parametrize(
