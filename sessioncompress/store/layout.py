@@ -197,7 +197,9 @@ def _state_in(record: bytes) -> tuple[tuple[int, str], bool, int]:
         found = orjson.loads(record)
         size, digest, kept = (found.get(name) for name in ("compressedSize", "compressedXxh3", "storeSize"))
         if isinstance(size, int) and isinstance(digest, str) and isinstance(kept, int):
-            return (size, digest), found.get("restored") is True, kept
+            # A run that writes a checkpoint right after a restore repeats what that one noted of the lines.
+            is_restored = found.get("restored") is True and found.get("command") not in ("compact", "branch-summary")
+            return (size, digest), is_restored, kept
     return (-1, ""), False, 0
 
 

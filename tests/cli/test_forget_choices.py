@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -340,10 +340,12 @@ def test_nothing_is_swept_behind_a_link(folder: Path, tmp_path: Path) -> None:
     assert snapshot(folder / "a.jsonl") == before
 
 
-def compacted(path: Path, *more: str) -> bytes:
-    """Compact a fixture of pi; return what it was."""
+def compacted(path: Path, *more: str, after: Sequence[str] = ()) -> bytes:
+    """Compact a fixture of pi, after other commands; return what it was."""
     content = fixture("pi-anthropic.jsonl")
     path.write_bytes(content)
+    for command in after:
+        assert invoke(command, path).exit_code == 0
     config = path.with_name("small.json")
     config.write_text('{"session": {"compact": {"minDeadTokens": 0, "minSavedTokens": 0}}}')
     done = invoke("compact", "--config", config, "--keep-tokens", "100", *more, path)
@@ -351,11 +353,12 @@ def compacted(path: Path, *more: str) -> bytes:
     return content
 
 
+@pytest.mark.parametrize("after", [[], ["compress", "restore"]], ids=["", "restored"])
 @pytest.mark.parametrize("more", [[], ["--drop-dead"]], ids=["", "old lines moved"])
-def test_the_store_of_a_summary_is_needed(tmp_path: Path, more: list[str]) -> None:
+def test_the_store_of_a_summary_is_needed(tmp_path: Path, more: list[str], after: list[str]) -> None:
     """It has no original, and only the journal tells how to take it out again."""
     path = tmp_path / "s.jsonl"
-    content = compacted(path, *more)
+    content = compacted(path, *more, after=after)
     assert "1 kept" in run("--unneeded", tmp_path).output
     restore_session(path)
     assert path.read_bytes() == content
