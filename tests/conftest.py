@@ -82,8 +82,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["XDG_STATE_HOME"] = made.name
     key = Path(made.name, "sessioncompress", "late-links.key")
     key.parent.mkdir(mode=0o700)
-    key.touch(mode=0o600)
     key.write_bytes(bytes(range(32)))
+    key.chmod(0o400)
     # Tests of other users' rights run without root's.
     Path(made.name).chmod(0o755)
     key.parent.chmod(0o755)

@@ -311,12 +311,14 @@ def set_time(fd: int, changed_ns: int) -> None:
     os.utime(fd, ns=(changed_ns, changed_ns))
 
 
-def put_new(path: Path, data: bytes) -> None:
-    """Write a file, 0600, whole or not at all. Raises OSError; FileExistsError where that name is taken."""
+def put_new(path: Path, data: bytes, *, mode: int | None = None) -> None:
+    """Write a file, 0600 or of another mode, whole or not at all. Raises OSError; FileExistsError if it is there."""
     temporary = path.with_name(f".{os.getpid()}-{time.time_ns():x}.temp")
     with closing(create(temporary)) as fd:
         try:
             write_all(fd, data)
+            if mode is not None:
+                system.chmod(fd, mode)
             system.fsync(fd)
             system.link(temporary, path, follow_symlinks=False)
         finally:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused
+from sessioncompress.errors import FileFailed
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
 
 _KEY = "late-links.key"
 _KEY_BYTES = 32
+_MODE = 0o400
+"""Of the key. A checkout makes no file that its owner may not write: it brings none where the home is a work tree."""
 _FOLDER_BYTES = 4
 _found: list[bytes] = []
 """The key, once it was read or made."""
@@ -41,7 +44,7 @@ def at_home(named: str) -> Path:
 def key() -> bytes:
     """Read this user's key on this machine; empty where none was made yet."""
     if not _found:
-        with suppress(OSError, FileFailed, Refused):
+        with suppress(OSError, FileFailed):
             folder = state_folder()
             if there := _read(folder / _KEY):
                 _found.append(there)
@@ -54,27 +57,39 @@ def key() -> bytes:
 def make_key() -> bytes:
     """Read this user's key on this machine, or make it: before the first run that writes names anything by it.
 
-    Where it cannot be kept, this process has one of its own. The links that it leaves when it is killed count for no
-    later run then, and stay where they are; its stores are in a folder that later runs take for another machine's.
-    Raises Refused where git has the key: who knows it can name our folders and sign our records.
+    What is there and nobody can trust gives way. Where none can be kept, this process has one of its own. The links
+    that it leaves when it is killed count for no later run then, and stay where they are; its stores are in a folder
+    that later runs take for another machine's.
     """
     if not key():
-        # Imported here, as below: a run with nothing to do is faster without.
-        from sessioncompress.store import disk
-
         try:
-            path = state_folder() / _KEY
-            disk.make_folder(path.parent)
-            _hide(path.parent)
-            # Another process may have been first: then its key counts, and is to stay.
-            with suppress(FileExistsError):
-                disk.put_new(path, os.urandom(_KEY_BYTES))
-            disk.flush_folder(path.parent)
-            made = _read(path)
+            made = _made(state_folder())
         except (OSError, FileFailed):
             made = os.urandom(_KEY_BYTES)
         _found.append(made)
     return _found[0]
+
+
+def _made(folder: Path) -> bytes:
+    # Imported here, as below: a run with nothing to do is faster without.
+    import fcntl
+
+    from sessioncompress.store import disk
+
+    disk.make_folder(folder)
+    if folder.is_symlink():
+        raise NotADirectoryError(folder)
+    with disk.closing(disk.open_folder(folder)) as fd:
+        # Another process may be first: then its key counts, and is to stay.
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        _hide(folder)
+        if not (there := _read(folder / _KEY)):
+            disk.remove(folder / _KEY)
+            disk.put_new(folder / _KEY, os.urandom(_KEY_BYTES), mode=_MODE)
+            there = _read(folder / _KEY)
+    if not there:
+        raise PermissionError(folder)
+    return there
 
 
 def _hide(folder: Path) -> None:
@@ -123,38 +138,16 @@ def is_signed(before: Hash, record: bytes) -> bool:
 
 
 def _read(path: Path) -> bytes:
-    """Read the key in a file; empty where there is no such file.
-
-    Raises OSError where other users may know it, Refused where git has it.
-    """
+    """Read the key in a file; empty where there is none that this program wrote here. Raises OSError."""
+    if path.parent.is_symlink():
+        return b""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return b""
     try:
-        found, read = os.fstat(fd), os.read(fd, _KEY_BYTES)
-        if _is_in_git(read, path.parent):
-            what = "git has this key of this machine: others may know it, or have brought it"
-            remedy = "Delete it, and 'git rm --cached' it if it is tracked. A new one takes older stores for another's."
-            raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
-        if found.st_uid != os.geteuid() or found.st_mode & 0o077 or len(read) != _KEY_BYTES:
-            raise PermissionError
-        return read
+        found, read = os.fstat(fd), os.read(fd, _KEY_BYTES + 1)
+        is_ours = found.st_uid == os.geteuid() and stat.S_ISREG(found.st_mode) and len(read) == _KEY_BYTES
+        return read if is_ours and stat.S_IMODE(found.st_mode) == _MODE else b""
     finally:
         os.close(fd)
-
-
-def _is_in_git(read: bytes, folder: Path) -> bool:
-    """Tell whether a repository has the key. A checkout overwrites a file that git ignores, where a branch has one."""
-    # Imported here: hardly any home folder is a work tree.
-    from hashlib import sha1, sha256
-
-    from sessioncompress.store.git import Blobs, work_trees
-
-    blob = b"blob %d\0%s" % (len(read), read)
-    with suppress(FileFailed):
-        for top in work_trees(folder):
-            with Blobs(top) as blobs:
-                if any(blobs.read(make(blob).hexdigest()) for make in (sha1, sha256)):
-                    return True
-    return False

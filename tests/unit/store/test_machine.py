@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from sessioncompress.errors import Refused
 from sessioncompress.store.machine import folder_name, is_signed, make_key, signature
 from tests.attacks.test_stores_of_branches import user_of
 from tests.support.repository import Repository
@@ -53,23 +54,49 @@ def test_another_key_signs_otherwise(tmp_path: Path) -> None:
         assert not is_signed(sha256(BEFORE), BODY + nobodys + REST)
 
 
-@pytest.mark.parametrize("form", ["sha1", "sha256"])
-@pytest.mark.parametrize("mode", [0o600, 0o644])
-def test_a_key_that_git_has_counts_for_nothing(tmp_path: Path, form: str, mode: int) -> None:
-    """A home may be a work tree, and a branch may track what git ignores there: then a checkout replaces the key."""
-    home, key = Repository(tmp_path, {"GIT_DEFAULT_HASH": form}), tmp_path / "sessioncompress" / "late-links.key"
-    with user_of(tmp_path):
-        make_key()
-        name = folder_name()
-    with user_of(tmp_path):
-        assert folder_name() == name
-    home.git("add", "--force", str(key))
-    key.chmod(mode)
-    with user_of(tmp_path):
-        assert folder_name() == ""
-        with pytest.raises(Refused, match="git has this key"):
-            make_key()
+def _checked_out(folder: Path) -> None:
+    home, key = Repository(folder.parent), folder / "late-links.key"
+    home.git("add", "--force", key)
+    home.commit()
     key.unlink()
+    home.git("checkout", "--", key)
+
+
+def _longer(folder: Path) -> None:
+    key = folder / "late-links.key"
+    content = key.read_bytes()
+    key.unlink()
+    key.write_bytes(content + b"\n")
+    key.chmod(0o400)
+
+
+def _linked(folder: Path) -> None:
+    there = folder.rename(folder.with_name("elsewhere"))
+    folder.symlink_to(there)
+
+
+@pytest.mark.parametrize("brings", [_checked_out, _longer, _linked], ids=["checkout", "longer", "folder by a link"])
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_a_key_that_others_may_have_brought_counts_for_nothing(
+    tmp_path: Path, brings: Callable[[Path], None], umask: int
+) -> None:
+    """A home may be a work tree, and a branch may track what git ignores there: then a checkout replaces the key."""
+    before, folder = os.umask(umask), tmp_path / "sessioncompress"
+    try:
+        with user_of(tmp_path):
+            make_key()
+            name = folder_name()
+        with user_of(tmp_path):
+            assert folder_name() == name
+        brings(folder)
+        elsewhere = sorted((tmp_path / "elsewhere").glob("*"))
+        with user_of(tmp_path):
+            assert folder_name() == ""
+            make_key()
+            new = folder_name()
+            assert new not in ("", name)
+    finally:
+        os.umask(before)
+    assert sorted((tmp_path / "elsewhere").glob("*")) == elsewhere
     with user_of(tmp_path):
-        make_key()
-        assert folder_name() not in ("", name)
+        assert folder_name() == ("" if brings is _linked else new)
