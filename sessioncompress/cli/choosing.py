@@ -208,7 +208,7 @@ def _or_told(found: Iterable[Found], chosen: Chosen, search: Search) -> Iterator
             return
     which = f"{chosen.agent} sessions" if chosen.agent else "sessions"
     which += f" in the project {chosen.project}" if chosen.project else ""
-    roots = chosen.paths or [root for root in table.agent_roots(chosen.agent) if chosen.agent or root.exists()]
+    roots = chosen.paths or [root for root in table.agent_roots(chosen.agent) if chosen.agent or os.path.lexists(root)]
     if roots or not chosen.agent:
         where = listed([with_tilde(str(root)) for root in roots], _MOST_PROJECTS)
         where = where or "the agents' folders, none of which exists"

@@ -353,7 +353,9 @@ def databases() -> Iterator[Path]:
 
 def _there(places: Iterable[tuple[Path, str]]) -> Iterator[Path]:
     for home, pattern in places:
-        yield from sorted(home.glob(pattern)) if pattern else [home]
+        # A home that may not be entered has nothing that this user reads.
+        with suppress(OSError):
+            yield from sorted(home.glob(pattern)) if pattern else [home]
 
 
 def databases_in(folder: Path) -> list[Path]:

@@ -77,7 +77,7 @@ def found_in(path: Path, selection: Selection, *, stores: bool = False) -> Itera
     if stores:
         with suppress(OSError):
             kept.update(session.stem for session, _ in stores_in(rows_of(database)))
-            kept.update(_event_files(database))
+            kept.update(_own_events(database))
     for each in listed:
         is_chosen = each.id == only if only else selection.globs.takes(each.id)
         if selection.older_than is not None and time.time() - each.changed_ns / 1e9 < selection.older_than:
@@ -161,7 +161,7 @@ def take_events(path: Path, sessions: Iterable[Found], policy: Policy, *, dry_ru
     """
     before, all_of = _size(path), Events()
     with _alone(path), Database(path, writes=not dry_run) as opened:
-        kept = _event_files(path)
+        kept = _own_events(path)
         for name in (each.path.name for each in sessions):
             events = opened.events(name)
             if events.rows and not dry_run:
@@ -185,7 +185,7 @@ def put_events(path: Path, sessions: Iterable[Found], *, dry_run: bool) -> Datab
     wrong: list[SessionCompressError] = []
     left = list[str]()
     with _alone(path), Database(path, writes=not dry_run) as opened:
-        files = _event_files(path)
+        files = _own_events(path)
         for name in (each.path.name for each in sessions):
             # Of an event that was kept twice, the newest counts.
             for _, kept in sorted(files[name].items(), reverse=True):
@@ -198,6 +198,7 @@ def put_events(path: Path, sessions: Iterable[Found], *, dry_run: bool) -> Datab
                     elif not dry_run:
                         left.append(name)
                 except Damaged as error:
+                    error.where = error.where or str(kept)
                     wrong.append(error)
     if wrong:
         raise wrong[0]
@@ -215,7 +216,7 @@ def _elsewhere(database: Path) -> str:
 
 def check_events(path: Path, sessions: Iterable[Found]) -> DatabaseStats:
     """Read what is kept of the events of sessions. Raises Damaged."""
-    files = _event_files(path)
+    files = _own_events(path)
     sizes = [len(line) for each in sessions for kept in files[each.path.name].values() for line in _read(kept)]
     return DatabaseStats(str(path), _size(path), _size(path), len(sizes), sum(sizes), _elsewhere(path))
 
@@ -235,7 +236,8 @@ def rewritten(path: Path) -> DatabaseStats:
     if reason:
         reason += "; so what runs replaced may still be among them. Close it, and run again"
     else:
-        disk.remove(rows_of(path) / _DUE)
+        with failing(path):
+            disk.remove(rows_of(path) / _DUE)
     return DatabaseStats(str(path), before, _size(path), reason=reason)
 
 
@@ -262,7 +264,9 @@ def forget_events(remote: Remote, *, unneeded: bool, dry_run: bool) -> tuple[int
     """
     row = Path(remote.url)
     size = number = 0
-    for kept in _event_files(row.parent)[row.name].values():
+    # Those of a key that was lost, too: what was a secret is to go.
+    folders = [rows_of(row.parent) / FOLDER / name for name in locals_in(rows_of(row.parent) / FOLDER)]
+    for kept in (each for folder in folders for each in _event_files(folder)[row.name].values()):
         if unneeded:
             with Database(row.parent, writes=False) as opened:
                 if not opened.holds_events(row.name, _read(kept)):
@@ -300,10 +304,14 @@ def _events_in(database: Path) -> Path:
     return hidden_in(rows_of(database) / "session.jsonl", folder_name()).folder
 
 
-def _event_files(database: Path) -> defaultdict[str, dict[int, Path]]:
-    """List the files of the events of all sessions, by their numbers: the higher, the newer."""
-    folder, files = _events_in(database), defaultdict[str, dict[int, Path]](dict)
-    names = os.listdir(folder) if folder_name() and folder.is_dir() else []
+def _own_events(database: Path) -> defaultdict[str, dict[int, Path]]:
+    return _event_files(_events_in(database)) if folder_name() else defaultdict(dict)
+
+
+def _event_files(folder: Path) -> defaultdict[str, dict[int, Path]]:
+    """List the files of the events of all sessions in a folder, by their numbers: the higher, the newer."""
+    files = defaultdict[str, dict[int, Path]](dict)
+    names = os.listdir(folder) if folder.is_dir() and not folder.is_symlink() else []
     for found in filter(None, map(_EVENTS.fullmatch, names)):
         files[found[1]][int(found[2])] = folder / found[0]
     return files

@@ -218,7 +218,7 @@ class Database:
         """
         return self._in_bites(
             "DELETE FROM event WHERE id = ? AND seq = ? AND type = ? AND data = ? AND aggregate_id = ?",
-            ((*orjson.loads(line), session) for line in lines),
+            ((*_event_in(line), session) for line in lines),
         )
 
     def put_events(self, session: str, lines: Iterable[bytes]) -> int:
@@ -228,14 +228,14 @@ class Database:
             "WHERE NOT EXISTS (SELECT 1 FROM event WHERE aggregate_id = ?5 AND seq = ?2)"
             # Where the agent began to number anew, its next event would have the number of an old one.
             " AND EXISTS (SELECT 1 FROM event_sequence WHERE aggregate_id = ?5 AND seq >= ?2)",
-            ((*orjson.loads(line), session) for line in lines),
+            ((*_event_in(line), session) for line in lines),
         )
 
     def holds_events(self, session: str, lines: Iterable[bytes]) -> bool:
         """Tell whether all of these events are there."""
         asked = "SELECT 1 FROM event WHERE id = ? AND seq = ? AND type = ? AND data = ? AND aggregate_id = ?"
         with self._failing():
-            return all(self._sql.execute(asked, (*orjson.loads(line), session)).fetchone() for line in lines)
+            return all(self._sql.execute(asked, (*_event_in(line), session)).fetchone() for line in lines)
 
     def pages(self) -> tuple[int, int, int]:
         """Read the bytes of all pages and of the free ones, and how free pages are given back."""
@@ -394,6 +394,15 @@ def _is_alone(path: Path) -> bool:
 
 def _address(path: Path, mode: str) -> str:
     return f"file:{quote(str(path.resolve()))}?mode={mode}"
+
+
+def _event_in(line: bytes) -> tuple[str, int, str, str]:
+    """Read the id, the number, the type and the data of an event. Raises Damaged."""
+    with suppress(ValueError, TypeError):
+        name, number, kind, data = orjson.loads(line)
+        if isinstance(number, int) and all(isinstance(each, str) for each in (name, kind, data)):
+            return name, number, kind, data
+    raise Damaged("what was kept of its events holds a line that is no event", state="The database was not changed.")
 
 
 class _Row(NamedTuple):

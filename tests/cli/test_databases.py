@@ -15,6 +15,8 @@ import pytest
 
 from sessioncompress.operations import database as work
 from sessioncompress.store import disk, rows
+from sessioncompress.store.originals import zstd
+from tests.attacks.test_stores_of_branches import user_of
 from tests.cli.test_cli import run
 from tests.support.documents import OpenCodeExport
 from tests.support.rows import database, execute
@@ -271,6 +273,33 @@ def test_damaged_events_are_noticed(path: Path) -> None:
         assert "the events in it cannot be read" in result.stderr
     assert not any("sessioncompress show" in each for each in parts(path).values())
     assert kept.read_bytes() == data
+
+
+def test_what_is_no_event_is_named(path: Path) -> None:
+    """The frame is whole, so that only a read of the line tells."""
+    run("compress", path)
+    (kept, *_) = folder(path).rglob(f"{NAME}.events-*")
+    for line in (b"[]", b"no JSON", b'["id", "1", "type", "{}"]'):
+        kept.write_bytes(zstd.compress(line + b"\n"))
+        result = run("restore", path)
+        assert result.exit_code == 5
+        assert f"{kept}: what was kept of its events holds a line that is no event" in result.stderr
+
+
+def test_forget_deletes_the_events_that_a_lost_key_kept(path: Path, tmp_path: Path) -> None:
+    """No other command finds them: what was a secret would stay for ever."""
+    run("compress", path)
+    with user_of(tmp_path / "new"):
+        run("forget", "--yes", path)
+    assert [*folder(path).rglob("*.events-*")] == []
+
+
+def test_a_folder_in_the_place_of_our_note_is_named(path: Path) -> None:
+    run("compress", path)
+    (folder(path) / "to-be-written-anew").mkdir()
+    result = run("forget", "--yes", path)
+    assert result.exit_code == 3
+    assert "to-be-written-anew" in result.stderr
 
 
 def test_planted_events_are_not_put_back(path: Path) -> None:

@@ -184,3 +184,18 @@ def test_a_session_of_another_user_is_not_taken_over(nobodys: Path) -> None:
     assert ended.code in (3, 4), ended
     assert (nobodys.read_bytes(), nobodys.stat().st_uid) == (old, 0)
     assert not [each for each in everything(nobodys.parent) if ".temp-" in each or ".late-" in each]
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [((), 0), (("history",), 0), (("sessions",), 0), (("verify", "--all"), 0), (("show", "0123456789ab"), 2)],
+)
+def test_a_home_that_may_not_be_entered(monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], code: int) -> None:
+    """As of another user, with sudo or in a container: nothing of it is this user's."""
+    with folder_of_nobody() as folder:
+        monkeypatch.setenv("HOME", str(folder / "home"))
+        (folder / "home/.pi/agent/sessions").mkdir(parents=True)
+        give(folder)
+        (folder / "home").chmod(0)
+        done = run_as_nobody(*command)
+    assert done.code == code, done
