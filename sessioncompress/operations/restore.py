@@ -425,7 +425,7 @@ class _FromMarkers(Restoring):
         first = own if originals is None else _named(originals, policy)
         is_own = bool(journal.runs) and first.store == store
         since = _since(session, store, journal, form_name) if is_own else Since(RewrittenLines(journal))
-        marked = relatives.unknown_to(relatives.strangers_of(session, journal, form_name), own) if first is own else []
+        marked = relatives.unknown_to(relatives.strangers_of(session, journal, form_name), own)
         asked = [first, *(_in_other_stores(own, policy) if first is own else ())]
         family: Sequence[relatives.Relative] | None = None if first is own else ()
         failed: list[Damaged] = []
@@ -448,7 +448,7 @@ class _FromMarkers(Restoring):
                     asked = [each for each in asked if Path(error.where or "") not in each.store]
                     continue
                 left = relatives.unknown_to(marked, *asked)
-                if not is_own and marked and len(left) == len(marked) and not failed:
+                if first is own and not (is_own or failed) and marked and len(left) == len(marked):
                     relatives.refuse_if_marked(session, store, policy, form_name)
                 failed += back.failed(own)
                 stays = joined(back.stays(), before_all(session, journal, store.originals).told if is_own else "")

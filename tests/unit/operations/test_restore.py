@@ -542,6 +542,18 @@ def test_a_fork_finds_its_texts_in_the_store_of_its_session(tmp_path: Path) -> N
     assert not store_in(fork).journal.exists()
 
 
+def test_markers_that_the_named_session_does_not_know_are_counted(tmp_path: Path) -> None:
+    """A fork may have lines of two sessions; by one, it is not whole."""
+    path = compressed(tmp_path)
+    (tmp_path / "forks").mkdir()
+    fork = write(tmp_path / "forks", path.read_bytes(), "fork.jsonl")
+    ref = next(iter(marker.references(path.read_text())))
+    fork.write_text(fork.read_text().replace(ref, "0" * len(ref)))
+    done = restore_session(fork, from_markers=True, originals=path)
+    assert done.status is Status.RESTORED
+    assert done.reason.startswith("1 marker stays that its journal does not know")
+
+
 def test_what_a_session_and_its_fork_rewrote_one_after_the_other_comes_back_at_once(tmp_path: Path) -> None:
     """The fork's store has what the parent's run left, and the parent's store has what stood there before."""
     made = session()
