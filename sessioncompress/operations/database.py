@@ -28,8 +28,19 @@ from sessioncompress.operations.sessions import Selection, Session, project_of
 from sessioncompress.pipeline.discover import Found, Remote, is_database
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk
+from sessioncompress.store import journal as journals
 from sessioncompress.store.folder import make_ours, refuse_linked_folder
-from sessioncompress.store.layout import FOLDER, all_stores, hidden_in, lines_of, locals_in, rows_of, stores_in
+from sessioncompress.store.layout import (
+    FOLDER,
+    Lengths,
+    Store,
+    all_stores,
+    hidden_in,
+    lines_of,
+    locals_in,
+    rows_of,
+    stores_in,
+)
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.machine import folder_name, make_key
 from sessioncompress.store.originals import zstd
@@ -136,14 +147,14 @@ def work_on(remote: Remote, work: Callable[[Path], T], *, writes: bool) -> T:
                     for line in before:
                         disk.write_all(fd, line)
                     disk.set_time(fd, changed_ns)
-            lengths = {each: each.stat().st_size for each in _store_files(path)} if writes else {}
+            stores = _committed(path) if writes else {}
             result = work(path)
             if writes:
                 with failing(path), os.fdopen(open_file(path), "rb") as after:
                     try:
                         opened.change(session, before, after)
                     except SessionCompressError:
-                        _cut_back(_store_files(path), lengths)
+                        _cut_back(path, stores)
                         raise
         except SessionCompressError as error:
             if error.where == os.path.realpath(path):
@@ -333,21 +344,35 @@ def _keep(database: Path, session: str, number: int, lines: Iterator[bytes]) -> 
     return path
 
 
-def _store_files(lines: Path) -> list[Path]:
-    """List the files of a session's store, the journal first: it stops naming originals before they go."""
-    return [each for store in all_stores(lines) for each in (store.journal, store.originals) if each.is_file()]
+def _committed(lines: Path) -> dict[Store, Lengths | None]:
+    """Read how much of each store of a session is committed; None where that cannot be read."""
+    found = dict[Store, Lengths | None]()
+    for store in all_stores(lines):
+        found[store] = None
+        with suppress(SessionCompressError):
+            if os.path.lexists(store.journal):
+                found[store] = journals.load(store.journal).lengths
+    return found
 
 
-def _cut_back(files: Iterable[Path], lengths: Mapping[Path, int]) -> None:
-    """Bring a store back to what it was before a run whose rows could not be written."""
-    for each in files:
-        with failing(each):
-            if each not in lengths:
-                disk.remove(each)
-                continue
-            with disk.closing(disk.open_existing(each)) as fd:
-                disk.cut(fd, lengths[each])
-                disk.system.fsync(fd)
+def _cut_back(lines: Path, before: Mapping[Store, Lengths | None]) -> None:
+    """Bring stores back to what they were before a run whose rows could not be written. One that it moved stays there.
+
+    The journal comes first: it stops naming originals before they go.
+    """
+    moved = [known for store, known in before.items() if known and not os.path.lexists(store.journal)]
+    for store, now in _committed(lines).items():
+        was = before.get(store, moved[0] if moved else Lengths())
+        if was is None or was == now:
+            continue
+        for path, size in ((store.journal, was.journal), (store.originals, was.originals)):
+            with failing(path):
+                if not size:
+                    disk.remove(path)
+                elif path.stat().st_size > size:
+                    with disk.closing(disk.open_existing(path)) as fd:
+                        disk.cut(fd, size)
+                        disk.system.fsync(fd)
 
 
 def _read(path: Path) -> Iterator[bytes]:

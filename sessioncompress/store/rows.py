@@ -400,7 +400,7 @@ def _event_in(line: bytes) -> tuple[str, int, str, str]:
     """Read the id, the number, the type and the data of an event. Raises Damaged."""
     with suppress(ValueError, TypeError):
         name, number, kind, data = orjson.loads(line)
-        if isinstance(number, int) and all(isinstance(each, str) for each in (name, kind, data)):
+        if type(number) is int and 0 <= number < 1 << 63 and all(isinstance(each, str) for each in (name, kind, data)):
             return name, number, kind, data
     raise Damaged("what was kept of its events holds a line that is no event", state="The database was not changed.")
 

@@ -162,6 +162,29 @@ def test_a_locked_database_is_in_use(path: Path, monkeypatch: pytest.MonkeyPatch
     assert rows_in(path) == before
 
 
+@pytest.mark.parametrize("command", ["compress", "compact"])
+def test_a_store_that_a_refused_run_moved_keeps_its_originals(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """It was in the folder of a key that was lost; only what the run added goes."""
+    monkeypatch.setattr(rows, "_WAIT_SECONDS", 0.05)
+    before = rows_in(path)
+    assert run("compress", path).exit_code == 0
+    options = (
+        ["--force", "--preset", "archive", "--keep-turns", "1"] if command == "compress" else ["--keep-tokens", "2000"]
+    )
+    with user_of(tmp_path / "new"):
+        with closing(sqlite3.connect(path, isolation_level=None)) as agent:
+            agent.execute("BEGIN IMMEDIATE")
+            assert run(command, *options, path / NAME).exit_code == 4
+            agent.execute("ROLLBACK")
+        assert run("verify", path).exit_code == 0
+        run("restore", path)
+        assert {each: rows_in(path)[each] for each in ("message", "part")} == {
+            each: before[each] for each in ("message", "part")
+        }
+
+
 def test_bytes_stay_free_inside_while_an_agent_has_it_open(path: Path) -> None:
     size = path.stat().st_size
     with closing(sqlite3.connect(path, isolation_level=None)) as agent:

@@ -62,7 +62,7 @@ MUTANTS = (
         ),
     ),
     *_in("operations/database.py", f"{_ROWS}::test_a_session_that_changes_while_it_is_restored")(
-        ("a run whose rows could not be written is noted", "_cut_back(_store_files(path), lengths)", "pass"),
+        ("a run whose rows could not be written is noted", "_cut_back(path, stores)", "pass"),
     ),
     *_in("operations/database.py", f"{_ROWS}::test_forget_leaves_no_secret_in_the_database")(
         ("forgotten bytes stay in the database", "shrink(path, always=True)", '""'),
