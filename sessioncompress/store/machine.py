@@ -48,9 +48,7 @@ def key() -> bytes:
             folder = state_folder()
             if there := _read(folder / _KEY):
                 _found.append(there)
-                if not os.path.lexists(folder / ".gitignore"):
-                    # The first version made none.
-                    _hide(folder)
+                _hide(folder)
     return _found[0] if _found else b""
 
 
@@ -93,11 +91,13 @@ def _made(folder: Path) -> bytes:
 
 
 def _hide(folder: Path) -> None:
-    """Keep git from seeing the key, where the home folder is a work tree."""
-    from sessioncompress.store import disk
+    """Keep git from seeing the key, where the home folder is a work tree. A branch may have brought another file."""
+    ignore = folder / ".gitignore"
+    if ignore.is_symlink() or not ignore.is_file() or ignore.read_bytes() != b"*\n":
+        from sessioncompress.store import disk
 
-    with suppress(FileExistsError):
-        disk.put_new(folder / ".gitignore", b"*\n")
+        disk.remove(ignore)
+        disk.put_new(ignore, b"*\n")
 
 
 def folder_name() -> str:
@@ -148,6 +148,24 @@ def _read(path: Path) -> bytes:
     try:
         found, read = os.fstat(fd), os.read(fd, _KEY_BYTES + 1)
         is_ours = found.st_uid == os.geteuid() and stat.S_ISREG(found.st_mode) and len(read) == _KEY_BYTES
-        return read if is_ours and stat.S_IMODE(found.st_mode) == _MODE else b""
+        is_ours = is_ours and stat.S_IMODE(found.st_mode) == _MODE
     finally:
         os.close(fd)
+    return read if is_ours and not _is_in_git(read, path.parent) else b""
+
+
+def _is_in_git(read: bytes, folder: Path) -> bool:
+    """Tell whether a repository has the key, so that others may know it: a branch may have shown it to git."""
+    # Imported here, as above.
+    from sessioncompress.store.git import Blobs, work_trees
+
+    if not (tops := list(work_trees(folder))):
+        return False
+    from hashlib import sha1, sha256
+
+    blob = b"blob %d\0%s" % (len(read), read)
+    for top in tops:
+        with suppress(FileFailed), Blobs(top) as blobs:
+            if any(blobs.read(make(blob).hexdigest()) for make in (sha1, sha256)):
+                return True
+    return False

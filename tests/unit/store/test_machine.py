@@ -62,6 +62,13 @@ def _checked_out(folder: Path) -> None:
     home.git("checkout", "--", key)
 
 
+def _committed(folder: Path) -> None:
+    home = Repository(folder.parent)
+    (folder / ".gitignore").write_bytes(b"!*\n")
+    home.commit()
+    assert "sessioncompress/late-links.key" in home.tracked()
+
+
 def _longer(folder: Path) -> None:
     key = folder / "late-links.key"
     content = key.read_bytes()
@@ -75,7 +82,9 @@ def _linked(folder: Path) -> None:
     folder.symlink_to(there)
 
 
-@pytest.mark.parametrize("brings", [_checked_out, _longer, _linked], ids=["checkout", "longer", "folder by a link"])
+@pytest.mark.parametrize(
+    "brings", [_checked_out, _committed, _longer, _linked], ids=["checkout", "committed", "longer", "link"]
+)
 @pytest.mark.parametrize("umask", [0o022, 0o077])
 def test_a_key_that_others_may_have_brought_counts_for_nothing(
     tmp_path: Path, brings: Callable[[Path], None], umask: int
@@ -100,3 +109,14 @@ def test_a_key_that_others_may_have_brought_counts_for_nothing(
     assert sorted((tmp_path / "elsewhere").glob("*")) == elsewhere
     with user_of(tmp_path):
         assert folder_name() == ("" if brings is _linked else new)
+
+
+def test_git_is_kept_from_the_key(tmp_path: Path) -> None:
+    """Whatever a branch has brought in the place of our .gitignore."""
+    with user_of(tmp_path):
+        make_key()
+    ignore = tmp_path / "sessioncompress/.gitignore"
+    ignore.write_bytes(b"!*\n")
+    with user_of(tmp_path):
+        assert folder_name()
+    assert ignore.read_bytes() == b"*\n"
