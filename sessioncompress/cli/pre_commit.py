@@ -250,7 +250,7 @@ def pre_commit(
     where = ""
     if any(policy.keep_backup and found.path not in {*stores, *committed} for found, policy in policies.items()):
         # A clone has the originals only if they are committed.
-        where = " Their originals stay in this work tree only, unless the hook has --commit-originals."
+        where = " Their originals stay in this work tree only, unless the hook has --originals-in history."
     if due and check:
         # With the options of the hook: a run without them would do something else.
         command = ["sessioncompress compress"]

@@ -199,12 +199,17 @@ class Sessions(SessionCommand[ListedSession]):
     def hints(self, done: Done[ListedSession]) -> None:
         super().hints(done)
         if not self.silent:
-            output.tell_of_sweeps(self.swept)
+            self.tell_of_sweeps()
             for each in self.databases:
                 if each.event_bytes > each.size_before // 2:
                     rest = f"{kb(each.event_bytes, each.size_before)} of them no messages but events"
                     size = f"{with_tilde(each.path)}: {kb(each.size_before)}"
                     echo_wrapped(printable(f"{size}, {rest}, which compress moves out"), err=True)
+
+    def tell_of_sweeps(self) -> None:
+        """Tell once what agents delete soon."""
+        output.tell_of_sweeps(self.swept)
+        self.swept = self.swept._replace(sessions=0)
 
     def end(self, done: Done[ListedSession]) -> None:
         echo_list(done.results, self.given.sort, verbose=self.chosen.verbose)
@@ -223,15 +228,18 @@ class Overview(Sessions):
         if not done.results:
             click.echo(click.get_current_context().find_root().get_help())
             return
+        is_swept = self.swept.sessions > 0
         day_ago, here = time.time() - options.AGE["d"], [each for each in done.results if not each.packed]
         old, young = ([each for each in here if (each.modified < day_ago) is of] for of in (True, False))
         head = total(done.results, old).removeprefix("total: ")
         echo_wrapped(output.with_others(head, done.others))
         if later := _saves(young):
             echo_wrapped(f"Sessions younger than a day could save ~{kb(later)} later.")
+        # Archives of what is compressed already take more.
+        self.tell_of_sweeps()
         if saves := _saves(old):
             ready = (each for each in old if each.estimate and each.modified < day_ago - 20 * options.AGE["d"])
-            if not self.swept.sessions and any(lists.is_packable(each.path, each.agent) for each in ready):
+            if not is_swept and any(lists.is_packable(each.path, each.agent) for each in ready):
                 click.echo("Done with those unchanged for 21 days? Pack them first, typically into 10 to 20 %:")
                 click.echo("  sessioncompress pack --all --older-than 21d")
             click.echo(f"To save ~{kb(saves)} in sessions unchanged for a day (asks first, can be undone):")

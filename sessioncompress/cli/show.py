@@ -137,7 +137,8 @@ class Diff(SessionCommand[_Lost]):
                 yield from (f"{line}\n" for line in held)
                 held.clear()
 
-        # Else less writes a file into the home.
+        # As git does: what fits stays on the screen. And less writes no file into the home.
+        os.environ.setdefault("LESS", "FRX")
         os.environ.setdefault("LESSHISTFILE", "-")
         click.echo_via_pager(paged())
         if held:
