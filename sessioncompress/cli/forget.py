@@ -166,7 +166,7 @@ class Forget(SessionCommand[ForgetStats]):
     def codes(self, done: Done[ForgetStats]) -> list[int]:
         left = (each.links_kept or each.packs_kept or (each.markers and not each.kept) for each in done.results)
         stays = any(left) or any(each.reason for each in self.databases)
-        # What was named has originals in a pack: whoever deletes a secret is not done.
+        # Originals remain in a pack, so a secret in them is not deleted yet.
         only_packed = self.chosen.paths and not done.files and any(True for _ in self.chosen.packed())
         return [Refused.exit_code if stays or only_packed else 0]
 

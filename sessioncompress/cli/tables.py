@@ -103,7 +103,7 @@ def line_of(path: str, title: str, said: str) -> str:
     """Put a file's title, or its path where it has none, before what is said of it, in one line of the terminal."""
     from rich.cells import cell_len
 
-    # Behind a longer path the numbers would stand too far off.
+    # After a longer path the numbers would be too far away.
     room = min(max(width() - len(click.unstyle(said)) - _GAP, _LEAST), 100)
     name = cut(title, room, at_end=True) if title else cut(with_tilde(printable(path)), room)
     return f"{name}{' ' * (room - cell_len(name))}  {said}"

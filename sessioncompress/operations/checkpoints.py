@@ -160,7 +160,7 @@ class Before:
         replaced = (ours for each in journal.checkpoints for part in each.dropped for _, ours, _ in part.runs)
         self._wanted = self._known.union(replaced)
         self._order: list[int] = []
-        """What was in the session: its own pieces by their numbers, of what left it the first in `_kept` as -1."""
+        """The pieces of the session, in order: its own by their numbers; entry i of `_kept` as -1 - i."""
         self._kept: list[tuple[Place, str, int, int]] = []
         self._found: dict[int, frozenset[str]] = {}
         """By which names of ours a piece is known."""
@@ -173,7 +173,7 @@ class Before:
         self.taken: list[CheckpointRecord] = []
         self.altered: list[CheckpointRecord] = []
         self.copied = ""
-        """What to say if a line of another program has a summary of ours, too."""
+        """The warning if another program copied a summary of ours into a line of its own; else empty."""
         of_lines = [each for each in taking if not each.removed]
         if len(of_lines) < len(taking) and (document := jsonl.document_of(session.reader, session.size)) is not None:
             self._take_out(document.raw, [each for each in taking if each.removed])

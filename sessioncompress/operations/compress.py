@@ -136,10 +136,11 @@ def _compress(session: OpenSession, store: Store, asked: Asked, *, named: bool) 
 
 
 def _out_of_reach(journal: Journal, path: Path) -> int:
-    """Count the git blobs with originals that a squash or a rebase left out: as long as somebody has them, tell."""
-    # A clone that is only a part has a way to the rest.
+    """Count the git blobs with originals that no commit of HEAD has, as after a squash; 0 in a shallow clone."""
+    if not journal.blobs:
+        return 0
     with suppress(FileFailed), git.Blobs(path.parent) as blobs:
-        if journal.blobs and blobs.top is not None and not blobs.is_shallow:
+        if blobs.top is not None and not blobs.is_shallow:
             return len(git.out_of_reach(journal.blobs, path))
     return 0
 

@@ -1,4 +1,4 @@
-"""What stores give back of a session that cannot be exact: whole lines, and elsewhere the values of markers."""
+"""Restore from markers, where a session cannot be exact: whole lines where known, else the values of single markers."""
 
 from __future__ import annotations
 

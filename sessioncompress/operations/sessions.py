@@ -403,7 +403,7 @@ class SessionStats(Struct, frozen=True, rename="camel"):
 
 
 class Inspected(NamedTuple):
-    """An open session as it was measured: its statistics, and the reading behind them."""
+    """An open session with its statistics, and the reading that they come from."""
 
     stats: SessionStats
     view: View
