@@ -350,12 +350,14 @@ class View(Struct, dict=True, eq=False):
 class Context(NamedTuple):
     """What a compressor needs to render the changes of one line, whose parsed `entry` is as it was.
 
-    `refer` makes a content's reference, or None if none is kept.
+    `refer` makes a content's reference, or None if none is kept. `origin` finds the original of a replacement of ours
+    that stands in this line, or None if the agent copied it from another.
     """
 
     view: View
     refer: Callable[[bytes], str | None]
     entry: Entry
+    origin: Callable[[model.OurKey], model.Origin | None]
 
 
 Compressor = Callable[[View], Iterable[Change]]

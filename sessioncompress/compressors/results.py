@@ -80,7 +80,9 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
     block, view = change.block, context.view
     if block is None:
         return
-    if block.marked and (origin := view.ours.origin((block.digest, block.kind, block.call))) is not None:
+    if view.holds_ours(block):
+        if (origin := context.origin((block.digest, block.kind, block.call))) is None:
+            return
         new = _with_links(bare(origin.lines, origin.bytes, Wording(origin.ref), change.note), text, context)
         yield Replacement(change.path, new, change, block.size, literal(new), origin=origin)
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -23,6 +23,7 @@ from sessioncompress.core.model import (
     Kind,
     Line,
     Origin,
+    OurKey,
     Purpose,
     Replacement,
     Role,
@@ -133,16 +134,21 @@ class MustStay(ValueError):
 
 
 def rewrite(
-    raw: bytes, entry: Entry, changes: Sequence[Change], view: View, refer: Callable[[bytes], str | None]
+    raw: bytes,
+    entry: Entry,
+    changes: Sequence[Change],
+    view: View,
+    refer: Callable[[bytes], str | None],
+    origin: Callable[[OurKey], Origin | None] = lambda _: None,
 ) -> Rewritten | None:
     """Make the changes to a line; None if nothing of it becomes smaller.
 
-    `entry` is the parsed line; it is changed in place. Raises CannotSplice where a change cannot be made, MustStay
-    where it must not.
+    `entry` is the parsed line; it is changed in place. `refer` and `origin` are the context's. Raises CannotSplice
+    where a change cannot be made, MustStay where it must not.
     """
     if not all(map(view.allows, changes)):
         raise MustStay("a change would touch protected bytes")
-    context = Context(view, refer, entry)
+    context = Context(view, refer, entry, origin)
     made: list[Replacement] = []
     for change in changes:
         value = value_at(entry, change.path)
@@ -312,7 +318,7 @@ class Applied:
             what, state = "it changed while it was being read", "The session was not changed."
             raise InUse(what, where=self._where, state=state, remedy="Run again.")
         try:
-            new = rewrite(raw, entry, changes, self._view, self._refer)
+            new = rewrite(raw, entry, changes, self._view, self._refer, partial(self._origin, number))
             if new is not None:
                 self._record(number, raw, new)
                 return new.raw
@@ -379,6 +385,17 @@ class Applied:
         self.lines[number] = self._line(number, new)
         self._count(new.replacements)
 
+    def _origin(self, number: int, key: OurKey) -> Origin | None:
+        """Find the original of a replacement in a line, of those that this very line's original holds.
+
+        Another line may hold the same replacement at another place, as where Gemini CLI writes a result twice. One that
+        an agent copied has none: what the agent wrote there is the replacement.
+        """
+        if (known := self._known.get(number)) is None:
+            return None
+        found = map(self._journal.block, self._journal.replaced(key))
+        return next((block.origin for line, block in found if line.sha256 == known.sha256), None)
+
     def _place(self, raw: bytes, was: bytes) -> Place | InBlob:
         """Find a line in the commits, or store it. Raises CannotSplice where it is to wait until a commit has it."""
         if self._committed is None or (lines := self._committed.lines) is None:
@@ -437,13 +454,6 @@ class Applied:
                     or (kind is Kind.RESULT and call.purpose is Purpose.READ and not call.part)
                 ):
                     file = _writable(call.file)
-            else:
-                # Another line may hold the same one, as where Gemini CLI writes a call and its result twice, at another
-                # place: what an earlier run recorded of it in this very line counts first.
-                known, key = self._known.get(number), (block.digest, kind, block.call)
-                found = map(self._journal.block, self._journal.replaced(key))
-                origins = (each.origin for line, each in found if known and line.sha256 == known.sha256)
-                origin = next(origins, origin)
             replacement = b""
             if each.value is not REMOVED and (kind is not Kind.MIRROR or (each.value and isinstance(each.value, str))):
                 # An image's text is inside a content part.

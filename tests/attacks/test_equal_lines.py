@@ -12,11 +12,12 @@ import pytest
 from msgspec.structs import replace
 
 from sessioncompress.core import marker
+from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.policy.model import Policy
 from sessioncompress.store.layout import store_in
-from tests.support.runs import EAGER, GREEDY, compress, fixture, split, units
+from tests.support.runs import EAGER, GREEDY, compress, fixture, reading_again, split, units
 
 PREFIX = marker.PREFIX_BYTES
 OUT = "a line of output, as a tool prints it\n" * 300
@@ -227,3 +228,22 @@ def test_a_result_that_stands_in_two_lines_is_named_at_its_place_in_each(tmp_pat
         file.writelines(lines[70:75])
     compress(path, replace(plain, tool_call_max_bytes=500, protect_tokens=0, preview_share=0))
     verify_session(path)
+
+
+@pytest.mark.parametrize("name", ["claude-code.jsonl", "codex.jsonl", "pi-anthropic.jsonl"])
+def test_replacements_that_an_agent_copied_are_what_it_wrote(tmp_path: Path, name: str) -> None:
+    """A copy under another id has no original of its own: a later run shrinks it nowhere, and records nothing."""
+    path = tmp_path / name
+    rewritten = compressed(path, fixture(name))
+    keys = {"uuid", "id", "timestamp"}
+    copies = [
+        json.dumps({key: f"{value}9" if key in keys else value for key, value in entry.items()}).encode() + b"\n"
+        for entry in map(json.loads, split(rewritten)[1:])
+        if marker.PREFIX in json.dumps(entry)
+    ]
+    path.write_bytes(rewritten + b"".join(copies))
+    with reading_again():
+        compress_session(path, replace(GREEDY, preview_max_bytes=0))
+    assert verify_session(path).lines_rewritten
+    restore_session(path)
+    assert path.read_bytes() == fixture(name) + b"".join(copies)
