@@ -167,11 +167,15 @@ class Pack:
     def is_of_another(self) -> bool:
         """Tell whether its archive is another one: an index from a backup may be of an earlier pack of that name.
 
-        A shorter one may have lost its end, so that it is told only where no session is to be read from it. An empty
-        one has nothing to lose.
+        A shorter one may have lost its end: it is told where it still has one, or where no session is to be read from
+        it. An empty one has nothing to lose.
         """
         size = self.at.size(self.archive) or 0
-        return size > self.index.size or (0 < size < self.index.size and not self.packed())
+        if not 0 < size < self.index.size or not self.packed():
+            return 0 < size != self.index.size
+        with suppress(SessionCompressError), self.at.opened(self.archive) as span:
+            return index_in(span) is not None
+        return False
 
     def wrong(self) -> Damaged | None:
         """Make the error of a pack whose archive is gone though it holds sessions, or is another one."""

@@ -355,6 +355,19 @@ def test_an_archive_stays_that_its_index_does_not_tell_of(
     assert "four.jsonl" in in_packs(folder)
 
 
+def test_an_index_that_that_of_a_larger_pack_has_overwritten(folder: Path) -> None:
+    """Both name the same sessions then, and nothing names those of the smaller archive."""
+    pack(folder)
+    (larger,) = packs_in(folder)
+    alone = write(folder, session("Look at part 4.", steps=2), "four.jsonl")
+    list(pack_sessions(discover([alone]), [folder], lambda _: BALANCED))
+    (smaller,) = (each for each in packs_in(folder) if each.name != larger.name)
+    index = smaller.archive.with_name(f"{smaller.name}{INDEX}")
+    index.write_bytes(larger.archive.with_name(f"{larger.name}{INDEX}").read_bytes())
+    (told,) = [each for each in packing.packs_in(Disk(folder)) if isinstance(each, Damaged)]
+    assert (told.where, told.what) == (str(smaller.archive), "its index is of an archive of another size")
+
+
 def test_what_the_remedy_for_a_cut_index_does(folder: Path) -> None:
     """It brings back what is not there, and nothing in the place of what is."""
     was = state(folder)
