@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from sessioncompress.operations.branch import BranchStats, summarize_branch
     from sessioncompress.operations.compact import CompactStats, compact_session
     from sessioncompress.operations.compress import compress_session
-    from sessioncompress.operations.forget import ForgetStats, forget_session
+    from sessioncompress.operations.forget import ForgetStats, Only, forget_session
+    from sessioncompress.operations.goals import Goal
     from sessioncompress.operations.handoff import Handoff, handoff_session
     from sessioncompress.operations.restore import RestoreStats, restore_session
     from sessioncompress.operations.sessions import SessionStats, budget_session, inspect_session
@@ -44,7 +45,8 @@ _HOMES = {
     "operations.branch": ("BranchStats", "summarize_branch"),
     "operations.compact": ("CompactStats", "compact_session"),
     "operations.compress": ("compress_session",),
-    "operations.forget": ("ForgetStats", "forget_session"),
+    "operations.forget": ("ForgetStats", "Only", "forget_session"),
+    "operations.goals": ("Goal",),
     "operations.handoff": ("Handoff", "handoff_session"),
     "operations.restore": ("RestoreStats", "restore_session"),
     "operations.show": ("Shown", "show"),
@@ -65,8 +67,10 @@ __all__ = [
     "CompressionStats",
     "CutRule",
     "ForgetStats",
+    "Goal",
     "Handoff",
     "Limits",
+    "Only",
     "Placeholder",
     "Policy",
     "Prune",
