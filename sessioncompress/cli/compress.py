@@ -81,8 +81,15 @@ class Compress(SessionCommand["CompressionStats"]):
 
     def over(self, found: Iterable[Found]) -> Done[CompressionStats]:
         self.handed["run_id"] = text.run_id(time.time())
-        # Those in the agents' folders were read for their titles already.
-        self.titles = {each.shown: str(getattr(each, "title", "")) for each in found}
+        found, self.titles = list(found), dict[str, str]()
+        if self.chosen.by_options:
+            # They were read for their titles already.
+            from sessioncompress.operations.sessions import Session, folder_of
+
+            sessions = [(each, folder_of(each.project)) for each in found if isinstance(each, Session)]
+            has_several = len({folder for _, folder in sessions}) > 1
+            for each, folder in sessions:
+                self.titles[each.shown] = tables.titled(each.title, folder if has_several else "")
         return super().over(found)
 
     def settled(self, found: Found, policy: Policy) -> CompressionStats | None:
@@ -149,6 +156,10 @@ class Compress(SessionCommand["CompressionStats"]):
         # Without originals there is no way back.
         runs = (each.run for each in done.results if chosen.urls or self.policies.of(Path(each.path)).keep_backup)
         output.tell_of_undo(runs, *self.where, chosen.urls, quiet=chosen.quiet)
+        written = [stats for stats in done.results if stats.is_smaller and stats.run] if not chosen.quiet else []
+        if final := sum(not (chosen.urls or self.policies.of(Path(each.path)).keep_backup) for each in written):
+            kept = text.counted(final, "session", "sessions")
+            click.echo(f"no originals of {kept} are kept: this cannot be undone", err=True)
         if not (chosen.rehearses or chosen.urls or chosen.quiet):
             # Where git does not answer, nothing is told.
             with suppress(SessionCompressError):

@@ -27,7 +27,7 @@ from sessioncompress.pipeline.summary import Status, to_json
 from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sources import Policies
 from sessioncompress.store import git
-from sessioncompress.store.layout import backups_of
+from sessioncompress.store.layout import backups_of, holds, store_at
 from sessioncompress.store.lock import open_session
 
 if TYPE_CHECKING:
@@ -90,6 +90,20 @@ class Restore(SessionCommand["RestoreStats"]):
             raise click.UsageError("--from-markers has no --dry-run; try it on a copy of the session and its store")
         if self.chosen.urls and given.originals:
             raise click.UsageError("--originals takes a local session; it can't be used for sessions in object stores")
+
+    def agreed(self, found: Sequence[Found]) -> bool:
+        """Ask before all are restored; of a run it is asked when it is known which one that is."""
+        if not self.chosen.asks or self.given.last or self.given.run:
+            return True
+        stored = [
+            each
+            for each in found
+            if each.error or each.remote or holds(store_at(each.path, self.policies.of(each.path)))
+        ]
+        if not stored:
+            return True
+        question = f"Restore {counted(len(stored), 'session', 'sessions')}? That takes as much room again as before."
+        return output.confirmed(question, None, output.NOT_ONE_CHANGED, err=True)
 
     def over(self, found: Iterable[Found]) -> Done[RestoreStats]:
         self.still_packed = set[str]()
@@ -350,7 +364,7 @@ class History(SessionCommand[_Runs]):
         if self.chosen.verbose:
             rows = [together([each]) for run in runs for each in run.sessions]
         if runs:
-            # Where there is no room for the age, the id says when the run began, in UTC.
+            # Where there is no room for a column, the age is before the title.
             left_out = ["saved", "ended"] * (is_seen() and not is_wide()) + ["session"] * (not self.chosen.verbose)
             echo_table(_COLUMNS, list(map(_row, rows)), left_out=left_out)
         click.echo(f"total: {counted(len(runs), 'run', 'runs')}")
@@ -380,5 +394,6 @@ def _row(run: RunStats) -> list[str]:
     said = next(filter(None, map(title_of, map(Path, paths[:5]))), paths[0].rpartition("/")[2])
     if more := len(paths) - 1:
         said = f"{cut(said, 40, at_end=True)} and {counted(more, 'other session', 'other sessions')}"
+    said = f"{ago}: {said}" if is_seen() and not is_wide() else said
     path = with_tilde(paths[0]) if is_seen() else paths[0]
     return list(map(printable, (run.run, did, number, *sums, run.state, ago, said, path)))

@@ -6,7 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,12 +16,12 @@ from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
 from sessioncompress.cli.tables import (
     Column,
-    cut,
     echo_table,
     echo_wrapped,
     is_longer_than_the_screen,
     is_seen,
     is_wide,
+    titled,
     with_tilde,
 )
 from sessioncompress.core.model import Kind
@@ -83,12 +83,11 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: 
     left_out = set() if verbose else {"id"}
     if is_seen():
         left_out |= {"compressed"} | (set() if verbose else {"session"}) | (set() if is_wide() else {"project"})
-        folders = [PureWindowsPath(each.project).name for each in rows]
-        told_apart = {each for each in folders if each and lists.short(each) == each}
+        folders = [lists.folder_of(each.project) for each in rows]
+        # There is no room for a column of its own.
+        has_several = len({*folders} - {""}) > 1 and not is_wide()
         for folder, cell in zip(folders, cells, strict=True):
-            # There is no room for a column of its own.
-            if folder in told_apart and len(told_apart) > 1 and not is_wide():
-                cell[7] = f"{cut(printable(folder), 14)}: {cell[7]}"
+            cell[7] = titled(cell[7], folder if has_several else "")
             # A session that a run or a pack made smaller shows that instead of a saving.
             done = {"packed": "packed", "yes": "compressed"}.get(cell[5])
             cell[1], cell[6], cell[4] = with_tilde(cell[1]), with_tilde(cell[6]), (cell[4] == "-" and done) or cell[4]

@@ -99,6 +99,11 @@ def file_line(path: str, before: str, after: str, by: str, arrow: str = "->", ti
     return line_of(path, title, said)
 
 
+def titled(title: str, folder: str) -> str:
+    """Put the name of a project's folder before a title, where there is one."""
+    return f"{cut(printable(folder), 14)}: {title}" if folder and title else title
+
+
 def line_of(path: str, title: str, said: str) -> str:
     """Put a file's title, or its path where it has none, before what is said of it, in one line of the terminal."""
     from rich.cells import cell_len

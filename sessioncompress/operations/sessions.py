@@ -89,6 +89,11 @@ def short(project: str) -> str:
     return f"sha256:{project[:12]}" if is_digest else project
 
 
+def folder_of(project: str) -> str:
+    """Return the name of a project's folder; empty where its agent notes only a digest."""
+    return PureWindowsPath(project).name if short(project) == project else ""
+
+
 def printed(project: str) -> str:
     """Write a project as the list of sessions does."""
     return printable(short(project)) or "-"

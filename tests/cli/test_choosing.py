@@ -283,6 +283,18 @@ def test_the_question(agents: Path) -> None:
 
 
 @pytest.mark.usefixtures("at_terminal", "agents")
+def test_the_question_before_all_are_restored() -> None:
+    """It counts those with a store; where there is none, or a run is named, it is not asked."""
+    assert "[y/N]" not in run("restore", "--agent", "pi", answer="").stderr
+    assert run("compress", "--agent", "pi", answer="y\n").exit_code == 0
+    result = run("restore", "--agent", "pi", answer="n\n")
+    assert "Restore 1 session? That takes as much room again as before. [y/N]" in result.stderr
+    assert "No session was changed." in result.stderr
+    assert "[y/N]" not in run("restore", "--agent", "pi", "--run", "none", answer="").stderr
+    assert "restored" in run("restore", "--agent", "pi", answer="y\n").stdout
+
+
+@pytest.mark.usefixtures("at_terminal", "agents")
 def test_the_question_says_whether_it_can_be_undone() -> None:
     """Without originals nothing does."""
     result = run("compress", "--agent", "pi", "--no-backup", answer="n\n")

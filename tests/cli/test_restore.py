@@ -107,7 +107,9 @@ def test_a_backup_that_was_put_back_behind_an_undo_is_told_of(tmp_path: Path) ->
 
 def test_without_originals_no_way_back_is_promised(tmp_path: Path) -> None:
     path = write(tmp_path, fixture("pi-anthropic.jsonl"))
-    assert "undo with" not in run("compress", "--no-backup", path).stderr
+    said = run("compress", "--no-backup", path).stderr
+    assert "undo with" not in said
+    assert "no originals of 1 session are kept: this cannot be undone" in said
 
 
 def test_a_store_that_another_run_needs_is_left_out(tmp_path: Path) -> None:
