@@ -41,89 +41,79 @@ _PART = re.compile(r"(?<=^<!-- generated: )([\w-]+)( -->\n)(.*?)(?=^<!-- end -->
 MEANINGS: Mapping[str, str] = {
     "enabled": "`false`: skip these sessions.",
     "sizeThresholdKB": "Skip smaller sessions.",
-    "everyTurns": "A number: also compress a session under the threshold after this many new turns. `null`: never.",
+    "everyTurns": "Also compress a smaller session after this many new turns. `null`: never.",
     "turnThresholdBeforeCompress": "The number of newest user turns that are protected.",
-    "protectTokens": "The cap on protected tool I/O: the newest whole steps of those turns, up to this many tokens, "
-    "and always the newest step. `null`: no cap. More turns or more tokens never protect less.",
-    "protectTools": "Calls and results of these tools are protected.",
-    "protectFiles": "Keep the newest result that reads a file of one of these names, or the same part of one. "
-    "The name is the path's last part, without folders and wildcards; case matters.",
-    "toolCallMaxBytes": "Keep the arguments of a call up to this size. Values under 256 count as 256.",
-    "toolResultMaxBytes": "Keep tool results whose text has up to this many bytes. Values under 256 count as 256.",
-    "previewShare": "The share of the bytes of a run's long results that their previews may take together, without "
-    "the markers. `0`: no previews.",
-    "previewMaxBytes": "The maximum bytes of one preview's head, tail and names. The first and the last line, up to 80 "
-    "bytes each, and the lines that report a failure, up to 320, are extra. `0`: no previews.",
-    "minSavedKB": "Write nothing if the run would save less than this in total, counting the store.",
+    "protectTokens": "The cap on protected tool I/O in these turns: the newest whole steps, and always the newest. "
+    "`null`: no cap.",
+    "protectTools": "Protect calls and results of these tools.",
+    "protectFiles": "Keep the newest result that reads a file of one of these names (no folders, no wildcards; case "
+    "matters), or the same part of one.",
+    "toolCallMaxBytes": "Keep the arguments of a call up to this size; at least 256.",
+    "toolResultMaxBytes": "Keep tool results up to this size; at least 256.",
+    "previewShare": "The share of a run's long results that their previews may take together. `0`: no previews.",
+    "previewMaxBytes": "The maximum of one preview, without its first and last line and lines that report a failure. "
+    "`0`: no previews.",
+    "minSavedKB": "Write nothing if the run would save less than this, counting the store.",
     "stripThinking": "Remove thinking.",
     "eliminateRedundancy": "Replace what the session repeats later with a reference, without a preview.",
-    "keepBackup": "`false`: keep no originals. Markers then have no reference, and `restore` refuses. "
-    "A journal is still written, because it distinguishes our markers from others.",
-    "backupDir": "The folder for stores, relative to the session's folder. It is created if it is missing. "
-    "`null`: `.sessioncompress` next to the session.",
-    "commitOriginals": '`true`: let git see the originals. `"history"`: read from the commits what these have, '
-    "and let git see the rest.",
-    "quietSeconds": "Refuse a session that changed within this many seconds. Sessions that `--all`, `--agent` or "
-    "`--project` chose are skipped instead, and for them the default is 60.",
-    "idleSeconds": "Skip a session that changed within this many seconds: its provider may still have it in its "
-    "prompt cache, and a rewritten history would make that cache useless.",
-    "logFile": "Append one JSON line per opened session to this file, relative to the session's folder. "
-    "The file's folder must exist.",
-    "beforeCommand": "A command line that runs before a summary is written, with JSON on its stdin. No shell runs it.",
-    "afterCommand": "A command line that runs after a summary is written, with JSON on its stdin. No shell runs it.",
+    "keepBackup": "`false`: keep no originals. Markers have no reference, and `restore` refuses. A journal is still "
+    "written, to tell our markers from others.",
+    "backupDir": "The folder for stores, relative to the session's, made if missing. `null`: `.sessioncompress` "
+    "beside the session.",
+    "commitOriginals": '`true`: let git see the originals. `"history"`: use those in commits, let git see the rest.',
+    "quietSeconds": "Refuse a session that changed this recently. Sessions that `--all`, `--agent` or `--project` "
+    "chose are skipped; for them the default is 60.",
+    "idleSeconds": "Skip a session that changed this recently: its provider may still have it cached.",
+    "logFile": "Append one JSON line per opened session to this file, relative to the session's folder.",
+    "beforeCommand": "A command that runs before a summary is written, with JSON on its stdin.",
+    "afterCommand": "A command that runs after a summary is written, with JSON on its stdin.",
     "prune.enabled": "Prune: clear whole old results.",
     "prune.only": "`true`: a run that prunes changes nothing else.",
-    "prune.pruneMinimum": "Write nothing if a pruning run would save the model fewer tokens than this.",
+    "prune.pruneMinimum": "Write nothing if pruning would save the model fewer tokens.",
     "prune.pruneProtect": "Do not prune this many tokens of the newest tool output.",
-    "prune.protectTools": "Prune results of these tools only where the session repeats them later.",
+    "prune.protectTools": "Prune results of these tools only if the session repeats them later.",
     "prune.preserveRecentMessages": "Do not prune this many of the newest messages.",
-    "prune.placeholder": '`"marker"`: leave our marker. `"native"`: leave the words that the agent itself writes.',
-    "budget.rule": 'The rule that decides whether a session is due: `"size"`, `"gencode"`, `"omp"`, `"eunice"` or '
-    '`"deliberate"`.',
-    "budget.reservedOutputTokens": "`gencode`: the maximum number of tokens of the window that are kept free for "
-    "the answer.",
-    "budget.reservePercent": "`omp`: the percentage of the window that is kept free.",
-    "budget.reserveTokens": "`omp`: the minimum number of tokens that are kept free.",
+    "prune.placeholder": '`"marker"`: leave our marker. `"native"`: leave the agent\'s own words.',
+    "budget.rule": 'The rule: `"size"`, `"gencode"`, `"omp"`, `"eunice"` or `"deliberate"`.',
+    "budget.reservedOutputTokens": "`gencode`: the maximum tokens kept free for the answer.",
+    "budget.reservePercent": "`omp`: the percentage of the window kept free.",
+    "budget.reserveTokens": "`omp`: the minimum tokens kept free.",
     "budget.thresholdPercent": "`omp`: a percentage of the window, instead of the reserve.",
     "budget.thresholdTokens": "`omp`: a number of tokens, instead of the reserve.",
-    "budget.targetTokens": "`eunice`: pruning is enough if it leaves fewer tokens than this.",
+    "budget.targetTokens": "`eunice`: pruning is enough if it leaves fewer tokens.",
     "budget.actTokens": "`deliberate`: act from this many tokens on (10,000 to 200,000),",
     "budget.actMessages": "`deliberate`: with at least this many new messages (5 to 100),",
     "budget.actSeconds": "`deliberate`: and this many seconds after the last run (60 to 1,800).",
     "budget.safetyPercent": "`deliberate`: always act at this percentage of the window (30 to 95).",
     "budget.frequencyMultiplier": "`deliberate`: how much the answer `less often` to `compact --ask` raises "
-    "`actTokens` and `actMessages`, as far as these may go.",
-    "budget.models": "Your models. They are looked up before the models that we know.",
-    "compact.keep": 'What `compact` keeps of the recent conversation: the newest `"tokens"`, `"messages"` or '
-    '`"turns"`, a `"share"` of what the model reads, or everything from the newest request on (`"sincePrompt"`).',
-    "compact.keepTokens": "`tokens`: this many are kept. A turn that started before that is cut at an answer.",
-    "compact.keepMessages": "`messages`: this many are kept.",
-    "compact.keepShare": "`share`: this share of the tokens that the model reads is kept.",
-    "compact.keepTurns": "`turns`: this many user turns are kept.",
-    "compact.summaryTokens": "The maximum tokens of a summary. It takes at most a twentieth of what it replaces, but "
-    "may always take 1,000 tokens.",
-    "compact.minDeadTokens": "Write nothing if what would be summarized has fewer tokens than this, of 4 characters "
-    "each.",
-    "compact.minSavedTokens": "Write nothing if it would save the model fewer tokens than this, of 4 characters each.",
-    "compact.ask": "`false`: `compact --ask` asks only if the rule `deliberate` acts because of `safetyPercent`.",
+    "`actTokens` and `actMessages`.",
+    "budget.models": "Your models, looked up before those that we know.",
+    "compact.keep": 'What `compact` keeps: the newest `"tokens"`, `"messages"` or `"turns"`, a `"share"` of what the '
+    'model reads, or everything from the newest request on (`"sincePrompt"`).',
+    "compact.keepTokens": "`tokens`: how many.",
+    "compact.keepMessages": "`messages`: how many.",
+    "compact.keepShare": "`share`: how much.",
+    "compact.keepTurns": "`turns`: how many.",
+    "compact.summaryTokens": "The maximum tokens of a summary, and at most a twentieth of what it replaces, but 1,000 "
+    "are always allowed.",
+    "compact.minDeadTokens": "Write nothing if what would be summarized has fewer tokens.",
+    "compact.minSavedTokens": "Write nothing if it would save the model fewer tokens.",
+    "compact.ask": "`false`: `compact --ask` asks only if `deliberate` acts because of `safetyPercent`.",
     "compact.askSeconds": "Seconds that `compact --ask` waits for an answer.",
-    "summarizer.command": "A command that writes the summary of `compact`, `branch-summary` and `handoff`: a prompt "
-    "comes on its stdin, and it prints the text. No shell runs it. `null`: none.",
-    "summarizer.endpoint": "The URL of an endpoint whose model writes it. `null`: none. Without a command or an "
-    "endpoint nothing leaves the machine.",
-    "summarizer.protocol": '`"openai"`: the endpoint speaks OpenAI\'s chat API. `"omp"`: `{"systemPrompt", "prompt"}`, '
-    'answered by `{"summary"}`.',
-    "summarizer.models": "The models of the endpoint, in order: each is asked if those before it failed.",
-    "summarizer.apiKeyEnv": "The environment variable that has the endpoint's key. If it is empty, no key is sent.",
-    "summarizer.prompt": "A file to use instead of our prompt, which tells the model what to write; its path starts "
-    "with `/` or `~`. `null`: ours.",
-    "summarizer.inputTokens": "The maximum tokens of a session to send, newest first. The default is 60 % of a "
-    "window of 200,000.",
+    "summarizer.command": "A command that writes summaries: a prompt comes on its stdin, and it prints the text.",
+    "summarizer.endpoint": "The URL of an endpoint whose model writes them. Without a command or an endpoint nothing "
+    "leaves the machine.",
+    "summarizer.protocol": '`"openai"`: OpenAI\'s chat API. `"omp"`: `{"systemPrompt", "prompt"}`, answered by '
+    '`{"summary"}`.',
+    "summarizer.models": "The endpoint's models: each is asked if those before it failed.",
+    "summarizer.apiKeyEnv": "The environment variable that has the endpoint's key. Empty: no key is sent.",
+    "summarizer.prompt": "A file to use instead of our prompt; its path starts with `/` or `~`.",
+    "summarizer.inputTokens": "The maximum tokens of a session to send, newest first.",
     "summarizer.timeoutSeconds": "The seconds that a command, or a model with its retries, may take.",
     "summarizer.retries": "How often to retry a request that failed for a temporary reason.",
-    "summarizer.onFailure": '`"extractive"`: if no model writes a summary, use the one made without a model. '
-    '`"leave"`: leave the session as it is, with exit code 3.',
-    "summarizer.redactPatterns": "Regular expressions in Python's syntax. What they match is sent as `[redacted]`.",
+    "summarizer.onFailure": '`"extractive"`: if no model writes it, use the summary made without one. `"leave"`: '
+    "leave the session as it is, with exit code 3.",
+    "summarizer.redactPatterns": "Python's regular expressions; what they match is sent as `[redacted]`.",
 }
 """What each key of the policy does."""
 PRESET_MEANING = "The base that the other keys change. `--preset` overrides it."
@@ -178,9 +168,8 @@ def command_part(name: str) -> str:
         (common if row in _shared() else own).append(row)
     lines += ["| option | meaning |", "|---|---|", *own, ""] if own else []
     if common:
-        lines += [
-            f"With the [shared options](#shared-options) {', '.join(row.split('|')[1].strip() for row in common)}."
-        ]
+        names = ", ".join(re.sub(r" [A-Z]+`", "`", row.split("|")[1].strip()) for row in common)
+        lines += [f"[Shared options](#shared-options): {names}."]
     return "\n".join([*lines, "", ""])
 
 
@@ -189,15 +178,11 @@ def _rows(command: click.Command) -> list[str]:
     return [f"| `{signature(each).replace(', ', '`, `')}` | {_meaning(each)} |" for each in options]
 
 
-MANY = 4
-"""Commands that have an option alike, so that it is told once."""
-
-
 @cache
 def _shared() -> list[str]:
-    """Return the rows of the options that mean the same in at least four commands, those of the most commands first."""
+    """Return the rows of the options that mean the same in several commands, in the order of the first."""
     counts = Counter(row for command in commands().values() for row in _rows(command))
-    return [row for row, number in counts.most_common() if number >= MANY]
+    return [row for row, number in counts.items() if number > 1]
 
 
 def shared_part() -> str:
@@ -207,14 +192,12 @@ def shared_part() -> str:
 
 def keys_part() -> str:
     """Return the table of the policy's keys, with their defaults."""
-    lines = ["", "| key | default | in a nearby file | meaning |", "|---|---|---|---|"]
+    lines = ["", "| key | default | meaning |", "|---|---|---|"]
     defaults = flat(to_mapping(PRESETS["balanced"]))
     if unknown := defaults.keys() ^ MEANINGS.keys():
         raise SystemExit(f"MEANINGS in {__file__} must have exactly the policy's keys; see {', '.join(unknown)}")
-    lines.append(f'| `{PRESET}` | `"balanced"` | yes | {PRESET_MEANING} |')
-    for key, value in defaults.items():
-        near = "yes" if KEYS[key.partition(".")[0]].only_user is None else "no"
-        lines.append(f"| `{key}` | `{json.dumps(value)}` | {near} | {MEANINGS[key]} |")
+    lines.append(f'| `{PRESET}` | `"balanced"` | {PRESET_MEANING} |')
+    lines += [f"| `{key}` | `{json.dumps(value)}` | {MEANINGS[key]} |" for key, value in defaults.items()]
     return "\n".join([*lines, "", ""])
 
 
@@ -290,7 +273,8 @@ def presets_part() -> str:
     for key in values["balanced"]:
         row = [values[name][key] for name in names]
         if len(set(map(str, row))) > 1:
-            lines.append(f"| `{key}` | {' | '.join(f'`{json.dumps(each)}`' for each in row)} |")
+            shown = [json.dumps(row[0]), *(json.dumps(each) if each != row[0] else "" for each in row[1:])]
+            lines.append(f"| `{key}` | {' | '.join(each and f'`{each}`' for each in shown)} |")
     return "\n".join([*lines, "", ""])
 
 

@@ -57,7 +57,7 @@ class Compact(SessionCommand[CompactStats]):
         click.option(
             "--keep",
             type=click.Choice(["tokens", "messages", "share", "sincePrompt", "turns"]),
-            help="Rule for how much of the recent conversation stays; by default compact.keep of the policy.",
+            help="What decides how much of the conversation stays; by default compact.keep.",
         ),
         click.option(
             "--keep-tokens", type=options.WholeNumber(1), metavar="N", help="With --keep tokens: how many tokens stay."
@@ -65,22 +65,11 @@ class Compact(SessionCommand[CompactStats]):
         click.option(
             "--keep-messages", type=options.WholeNumber(1), metavar="N", help="Keep this many of the newest messages."
         ),
-        click.option(
-            "--summary-tokens",
-            type=options.WholeNumber(1000),
-            metavar="N",
-            help="Largest size of the summary, in tokens.",
-        ),
-        click.option(
-            "--goal",
-            metavar="TEXT",
-            help="Put this at the top of the summary. Only the newest request and what came after it stay, unless "
-            "--keep says how much.",
-        ),
+        *(summarizing.SUMMARY_TOKENS, summarizing.GOAL),
         click.option(
             "--goal-from",
             type=click.Choice([each.value for each in Source]),
-            help="Take the goal from the session and print it: its last or first request, or its open todo items.",
+            help="Take the goal from the session: its last or first request, or its open todo items.",
         ),
         click.option(
             "--ask",
@@ -90,8 +79,7 @@ class Compact(SessionCommand[CompactStats]):
         click.option(
             "--drop-dead",
             is_flag=True,
-            help="Move the old lines to the originals: the agent's tree, rewind, lists and screen lose them until a "
-            "restore. For pi, Claude Code, Codex, Gemini CLI and OpenCode.",
+            help="Move the old lines to the store: the agent shows them nowhere until a restore.",
         ),
         *(options.BACKUP_DIR, options.COMMIT_ORIGINALS, options.IDLE_SECONDS, options.LOG),
         *(options.FORMAT, summarizing.SUMMARY),

@@ -192,13 +192,12 @@ FILES = click.argument("files", nargs=-1, type=PathKind(path_type=Path, exists=T
 CONFIG = click.option(
     "--config",
     type=PathKind(path_type=Path, exists=True, dir_okay=False),
-    help="Your own policy file, which may set every key; runs otherwise read the nearest compression.json above.",
+    help="Your own policy file, which may set every key, in place of the nearest compression.json.",
 )
 PRESET = click.option(
     "--preset",
     type=click.Choice(["balanced", "low-cost", "high-quality", "archive"]),
-    help="Base policy; a policy file overrides it. archive is for sessions nobody works on: only archive "
-    "removes screen copies, which no model reads, from the recent context too.",
+    help="Base policy; a policy file overrides it. archive is for sessions that nobody works in.",
 )
 BACKUP_DIR = click.option(
     "--backup-dir", type=PathKind(path_type=Path, file_okay=False), help="Folder for originals and journals."
@@ -206,7 +205,7 @@ BACKUP_DIR = click.option(
 THEIR_FOLDER = click.option(
     "--backup-dir",
     type=PathKind(path_type=Path, exists=True, file_okay=False),
-    help="Folder where the originals and journals are.",
+    help="Folder for originals and journals.",
 )
 COMMIT_ORIGINALS = all_of(
     click.option("--commit-originals", flag_value="committed", help="Short for --originals-in committed."),
@@ -214,8 +213,8 @@ COMMIT_ORIGINALS = all_of(
         "--originals-in",
         "commit_originals",
         type=click.Choice(["hidden", "committed", "history"]),
-        help="Where originals are kept: in a store that git does not see, in one that it sees, or in the commits that "
-        "HEAD comes from, with a store that git sees for the rest.",
+        help="Where originals are: in a store that git does not see, in one that it sees, or in the commits, with a "
+        "store that git sees for the rest.",
     ),
 )
 FORMAT = click.option(
@@ -223,7 +222,7 @@ FORMAT = click.option(
     "form",
     metavar="NAME",
     type=Agent(),
-    help="Treat the files as sessions of this format, whatever they look like.",
+    help="Read the files as sessions of this format.",
 )
 
 
@@ -243,7 +242,7 @@ PROJECT = click.option(
     multiple=True,
     callback=once,
     metavar="DIR",
-    help="Only sessions started in this folder or below it; also takes a project as 'sessions' prints it.",
+    help="Only sessions started in this folder or below it.",
 )
 ALL = click.option("--all", "everything", is_flag=True, help="The sessions of all agents on this machine.")
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
@@ -270,14 +269,12 @@ ENGINE = (
         "of",
         type=click.Choice(["processes", "dask"]),
         default="processes",
-        help="How to work on many sessions; dask starts a cluster of --jobs workers on this machine, and needs "
-        "sessioncompress[cluster].",
+        help="What does the work; dask starts --jobs workers on this machine, and needs sessioncompress[cluster].",
     ),
     click.option(
         "--scheduler",
         metavar="ADDRESS",
-        help="With --engine dask: the scheduler of a running cluster, as in tcp://host:8786. Its workers must see "
-        "the same files under the same paths.",
+        help="With --engine dask: a running scheduler, as in tcp://host:8786. Its workers must see the same paths.",
     ),
 )
 """What the commands take that can give each session to a worker of a cluster."""
@@ -285,7 +282,7 @@ RULE = all_of(
     click.option(
         "--rule",
         type=click.Choice(["size", "gencode", "omp", "eunice", "deliberate"]),
-        help="Rule that decides whether a session is due; by default budget.rule of the policy.",
+        help="Rule that says whether a session is due; by default budget.rule.",
     ),
     click.option(
         "--target-tokens",
@@ -298,7 +295,7 @@ IDLE_SECONDS = click.option(
     "--idle-seconds",
     type=Number(0),
     metavar="SECONDS",
-    help="Skip a session that changed within this many seconds, since its provider may still have it cached.",
+    help="Skip a session that changed this recently: its provider may still have it cached.",
 )
 LOG = click.option("--log", type=ANY_PATH, help="Append one JSON line for each session to this file.")
 
@@ -316,7 +313,7 @@ COLOR = click.option(
     default="auto",
     expose_value=False,
     callback=_colored,
-    help="Whether to use colors; auto uses them in a terminal, unless NO_COLOR is set.",
+    help="When to use colors; auto: in a terminal, unless NO_COLOR is set.",
 )
 QUIET = click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
 VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Print everything known about each session.")

@@ -191,7 +191,7 @@ def _has_crlf(session: Path) -> bool:
     epilog="Example: sessioncompress pre-commit --check $(git diff --cached --name-only --diff-filter=d)",
 )
 @options.FILES
-@click.option("--check", is_flag=True, help="Change nothing; exit 1 if something would change.")
+@options.CHECK
 @options.CONFIG
 @options.PRESET
 @options.COMMIT_ORIGINALS

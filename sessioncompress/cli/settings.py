@@ -78,7 +78,7 @@ def _begin(file: Path, settings: list[Setting]) -> None:
 @click.argument("agent", type=options.Agent(AGENTS, "hook"), required=False)
 @click.option("--compact", is_flag=True, help="With install: also compact each session that has ended.")
 @options.PRESET
-@click.option("--yes", is_flag=True, help="Write the change without asking.")
+@options.YES
 def hook(action: str, agent: str | None, compact: bool, preset: str | None, yes: bool) -> None:
     """Let an agent compress each session when it ends. The agent then also refuses to write markers into files.
 

@@ -23,17 +23,21 @@ from sessioncompress.policy.model import Policy, Summarizer
 
 SCHEMA = "sessioncompress.branch-summary/1"
 _STATE = "Nothing was sent, and no session was changed."
+GOAL = click.option("--goal", metavar="TEXT", help="What matters next; it goes at the top of the summary.")
+SUMMARY_TOKENS = click.option(
+    "--summary-tokens", type=options.WholeNumber(1000), metavar="N", help="Largest size of the summary, in tokens."
+)
 SUMMARY = options.all_of(
     click.option(
         "--instructions",
         metavar="TEXT",
         default="",
-        help="What the summary should focus on: lines that share words with it come first.",
+        help="What to focus on: lines that share words with it come first.",
     ),
     click.option(
         "--before-command",
         metavar="COMMAND",
-        help="Run this program before a summary is made, with JSON on its stdin; no shell runs it.",
+        help="Run this program before a summary is made, with JSON on its stdin.",
     ),
     click.option(
         "--after-command",
@@ -43,41 +47,40 @@ SUMMARY = options.all_of(
     click.option(
         "--summarizer",
         metavar="COMMAND",
-        help="Let this command write the summary; it reads a prompt on stdin and prints the text. No shell runs it.",
+        help="Let this command write the summary; it reads a prompt on stdin and prints the text.",
     ),
     click.option(
         "--endpoint",
         metavar="URL",
-        help="Let the model at this URL write it; as in https://host/v1, needs sessioncompress[llm].",
+        help="Let the model at this URL write it, as in https://host/v1; needs sessioncompress[llm].",
     ),
     click.option(
         "--model",
         metavar="NAME",
         multiple=True,
-        help="With --endpoint: the model. Repeat it to name fallbacks.",
+        help="With --endpoint: the model, then its fallbacks.",
     ),
     click.option(
         "--protocol",
         type=click.Choice(["openai", "omp"]),
-        help="With --endpoint: OpenAI's chat API (the default), or oh-my-pi's remote compaction.",
+        help="With --endpoint: OpenAI's chat API (default), or oh-my-pi's remote compaction.",
     ),
     click.option(
         "--api-key-env",
         metavar="VARIABLE",
-        help="With --endpoint: the environment variable that has the key; by default OPENAI_API_KEY.",
+        help="With --endpoint: the variable that has the key; by default OPENAI_API_KEY.",
     ),
     click.option(
         "--prompt",
         type=options.PathKind(path_type=str, exists=True, dir_okay=False),
-        help="Use this file instead of our prompt, which tells the model what to write.",
+        help="Use this file instead of our prompt.",
     ),
     click.option(
         "--on-failure",
         type=click.Choice(["extractive", "leave"]),
-        help="If no model writes a summary: use the one made without a model (the default), or leave the "
-        "session as it is and exit with 3.",
+        help="If no model writes it: use the summary made without one (default), or leave the session, exit code 3.",
     ),
-    click.option("--no-network", is_flag=True, help="Never ask a model, even if your configuration names one."),
+    click.option("--no-network", is_flag=True, help="Ask no model, even if your configuration names one."),
 )
 """They say what a summary is about and who writes it, and go to the policy with the others of its command."""
 
@@ -143,10 +146,8 @@ def asked(
     "-o", "to", type=options.ANY_PATH, metavar="FILE", help="Write it to this file, which must not exist yet."
 )
 @click.option("--new", is_flag=True, help="Start a new session with it, next to this one (pi and oh-my-pi).")
-@click.option(
-    "--summary-tokens", type=options.WholeNumber(1000), metavar="N", help="Largest size of the summary, in tokens."
-)
-@click.option("--goal", metavar="TEXT", help="What matters next; it goes at the top of the summary.")
+@SUMMARY_TOKENS
+@GOAL
 @options.CONFIG
 @options.THEIR_FOLDER
 @options.FORMAT

@@ -104,7 +104,7 @@ def test_every_command_and_option_is_there(name: str, command: click.Command) ->
     assert {option.split()[0] for option in quoted(text) if option.startswith("--")} <= options | also_named(name)
     for each in command.params:
         if isinstance(each, click.Option) and not each.is_flag and not each.hidden:
-            assert re.search(rf"`{each.opts[0]} [A-Z:]+`", generated), each.opts[0]
+            assert re.search(rf"`{each.opts[0]} [A-Z:]+`", told), each.opts[0]
             for choice in each.type.choices if isinstance(each.type, click.Choice) else ():
                 assert f"`{choice}`" in told, (each.opts[0], choice)
 
@@ -344,11 +344,9 @@ def test_every_key_is_there_with_its_default() -> None:
     assert given == expected
 
 
-def test_every_key_says_whether_a_file_near_a_session_may_set_it(tmp_path: Path) -> None:
-    """Those that may not end a run, with their own value; of the others none does."""
-    near = {
-        first.strip("`"): rest.split("|")[1].strip() for first, rest in rows(section(CONFIGURATION, "Keys")).items()
-    }
+def test_the_keys_that_no_file_near_a_session_may_set_are_told(tmp_path: Path) -> None:
+    """They end a run, with their own value; of the others none does."""
+    told = section(CONFIGURATION, "What a nearby file may not set").strip().partition("\n\n")[0]
     refused: dict[str, Any] = {
         "keepBackup": False,
         "backupDir": "elsewhere",
@@ -358,7 +356,7 @@ def test_every_key_says_whether_a_file_near_a_session_may_set_it(tmp_path: Path)
         "afterCommand": "true",
         "summarizer": {"command": "true"},
     }
-    assert {key.partition(".")[0] for key, said in near.items() if said == "no"} == refused.keys()
+    assert quoted(told) == refused.keys() == {name for name, key in KEYS.items() if key.only_user}
     place = Place(tmp_path)
     for key, value in (*refused.items(), ("protectTokens", 5)):
         (place.work / "compression.json").write_text(json.dumps({"session": {key: value}}))
