@@ -8,9 +8,8 @@ import pytest
 
 import sessioncompress
 from sessioncompress import Policy
-from sessioncompress.compressors import base, names, preview
+from sessioncompress.compressors import base, preview
 from sessioncompress.core.marker import INDEX, PREFIX
-from sessioncompress.pipeline import rewrite
 from sessioncompress.policy.model import PRESETS
 from tests.docs.pages import Place, blocks, code, page, section
 from tests.docs.test_readme import texts
@@ -29,10 +28,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> str:
     return texts(path.read_bytes())
 
 
-def test_the_ten_previews_are_what_a_run_makes(made: str) -> None:
-    """To the letter; of ten tools, and no result twice."""
-    shown = [each.strip("\n") for each in blocks(section(PAGE, "Ten previews"), "text")]
-    assert len(shown) == len(set(shown)) == 10
+def test_the_previews_are_what_a_run_makes(made: str) -> None:
+    """To the letter, and no result twice."""
+    shown = [each.strip("\n") for each in blocks(section(PAGE, "Five previews"), "text")]
+    assert len(shown) == len(set(shown)) == 5
     for each in shown:
         assert PREFIX in each
         assert f"\n{each}\n" in f"\n{made}\n", each
@@ -47,25 +46,15 @@ def test_the_index_of_the_reference_is_one_of_a_run(made: str) -> None:
 def test_the_command_of_the_page_compresses(tmp_path: Path) -> None:
     """What a reader types makes the same session."""
     place = Place(tmp_path)
-    (given,) = code(section(PAGE, "Ten previews"))
+    (given,) = code(section(PAGE, "Five previews"))
     for line in given.lines:
         assert place.run(line).returncode == 0, line
     assert INDEX in (place.work / "session.jsonl").read_text()
 
 
 NUMBERS = (
-    (rewrite._KEPT, "Only the first 2 KB of each line", 2 << 10),
-    (names.LOOKED_AT, "a result over 16 KB", 16 << 10),
-    (names.MOST_HELD, "8 MB of all results together", 8 << 20),
-    (names._SHORTEST, "hash; 4 to 48 bytes", 4),
-    (names._FOR_LINES, "5 % for first lines", 0.05),
-    (names._WITH_NEIGHBORS, "70 % of what is left", 0.7),
-    (names._PROSE, "one symbol of code in 50 bytes", 50),
-    (names._LEAST_ENDS, "at least 160 bytes", 160),
-    (names._BINARY, "one control character in 10 bytes", 10),
     (preview._BUDGET, "in 320 bytes", 320),
     (preview.LEAST_GAIN, "less than 512 bytes could be removed", 512),
-    (preview._NEAR, "is within 40 characters", 40),
     (base.REPORT, "everything up to 4 KB", 4 << 10),
     (base._MOST_REPORTS, "the newest 20 on", 20),
 )
