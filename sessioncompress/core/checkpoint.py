@@ -1,6 +1,6 @@
-"""The parts of a checkpoint: what was said in a session, the cut, the summary, and what is written.
+"""The parts of a checkpoint: the words of a session, the cut, the summary, and the lines to write.
 
-No I/O, and nothing that differs between agents: formats read what was said, and write checkpoints in their form.
+No I/O, and nothing agent-specific: formats read the words, and write checkpoints in their own form.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from sessioncompress.core.model import JsonPath, Purpose
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 EXTRACTIVE = "extractive"
-"""Who wrote a summary that was made from the session's own words, without a model."""
+"""The author of a summary built from the session's own words, without a model."""
 
 
 class Say(StrEnum):
-    """The kind of one thing that was said. A summary is that of an earlier checkpoint, whoever wrote it.
+    """The kind of one utterance. A summary is the text of an earlier checkpoint, by any author.
 
-    A summary that is known not to be ours is `foreign`, whatever it looks like. A prompt that a checkpoint repeats from
-    before it is `carried`.
+    A summary that is known not to be ours is `foreign`, even if it looks like ours. `carried` is a prompt that a
+    checkpoint repeats from before itself.
     """
 
     PROMPT = "prompt"
@@ -36,10 +36,10 @@ class Say(StrEnum):
 
 
 class Said(NamedTuple):
-    """One thing that was said: the words, or of a call its tool and what it was given.
+    """One utterance: its text, or a call's tool and arguments.
 
-    `call` joins a call with its result. `failed` is what the agent recorded of a result, or what its exit status says;
-    None if neither is there.
+    `call` links a call and its result. `failed` is what the agent recorded about a result, or what the exit status
+    implies; None if neither exists.
     """
 
     say: Say
@@ -51,13 +51,13 @@ class Said(NamedTuple):
     failed: bool | None = None
 
     def contents(self) -> Iterator[str]:
-        """Yield what a reference in a summary may name: the words, and each string that a call was given."""
+        """Yield what references in a summary may name: the text, and each string in a call's arguments."""
         if self.text:
             yield self.text
         yield from (text for _, text in self.strings())
 
     def strings(self) -> Iterator[tuple[str, str]]:
-        """Yield each string that a call was given, with its key in lower case; one in a list has the list's key."""
+        """Yield each string in a call's arguments with its key in lower case (in a list: the list's key)."""
         waiting: list[tuple[str, Any]] = [("", self.given)]
         while waiting:
             key, value = waiting.pop()
@@ -71,10 +71,10 @@ class Said(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """Where a session is cut: the lines that the summary replaces, and those that stay, in the model's order.
+    """The cut of a session: the lines that the summary replaces, and the lines that stay, in the model's order.
 
-    Neither is empty. An earlier checkpoint of the live path is the first of `old`. `kept` begins with a message or with
-    silent entries just before one. `splits`: it begins inside a turn.
+    Neither is empty. An earlier checkpoint of the live path is the first of `old`. `kept` begins with a message, or
+    with silent entries just before one. `splits` is True if it begins inside a turn.
     """
 
     old: Sequence[int]
@@ -83,11 +83,12 @@ class Cut(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """A summary: its text, one short line of it, and files: those that were read, and those that were changed.
+    """A summary: its text, a one-line version, and the files that were read and those that were changed.
 
-    No file is in both. `refs` are the references in it. The tokens are those of what the model reads, without and with
-    the checkpoint. `by` is who wrote it: "extractive" if it is taken from the session's own words, or a command, an
-    endpoint with its `model`, or the `beforeCommand`; `preserved` is the JSON object that the latter asks to keep.
+    No file is in both. `refs` are the references in the text. `tokens_before` and `tokens_after` count what the model
+    reads without and with the checkpoint. `by` is the author: "extractive" if the summary is built from the session's
+    own words, or a command, an endpoint with its `model`, or the `beforeCommand`. `preserved` is the JSON object that a
+    `beforeCommand` asks to keep.
     """
 
     text: str
@@ -103,11 +104,11 @@ class Summary(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A session as a format needs it to write a checkpoint: its lines, and entries of it, parsed when asked for.
+    """A session as a format needs it to write a checkpoint: its lines, and its entries, parsed on demand.
 
-    `newest` finds the last entry whose line has these bytes and that the function accepts. `raw` returns the bytes of
-    a line, with its LF; a document's message, and one that was set with others, has none. `outer` has the values
-    around a document's messages.
+    `newest` returns the last entry whose line contains these bytes and that the function accepts. `raw` returns the
+    bytes of a line with its LF; a document's message, and one that was set along with others, has no LF. `outer` holds
+    the values around a document's messages.
     """
 
     lines: Lines
@@ -118,27 +119,27 @@ class Written(NamedTuple):
 
 
 class NewSession(NamedTuple):
-    """A session that continues another one: the name of its file, and its content."""
+    """A session that continues another one: its file name and content."""
 
     name: str
     content: bytes
 
 
 class Addition(NamedTuple):
-    """A line to add `before` the line of that number, or at the end: its bytes with the LF, or a document's message."""
+    """A line to add `before` the line with this number, or at the end: bytes with the LF, or a document's message."""
 
     before: int
     line: bytes
 
 
 class Checkpoint(NamedTuple):
-    """What a checkpoint writes: lines to add, lines to remove, and in a document also values around its messages.
+    """The changes that write a checkpoint: lines to add and remove, and a document's values around its messages.
 
-    All numbers are those before anything is written; lines added before the same number keep their order here.
-    `removed` has the last message only if one is added after it. `outer` has the values around the messages by their
-    paths from the document's root; a new key is splice.Added. `repeated` are kept lines that an added line repeats byte
-    for byte: they are live there and dead in their old place. `stays` are old lines that the model continues to read,
-    such as the system's. `changed` has the new bytes of lines that stay.
+    All line numbers are from before the write. Lines added before the same number keep their order here. `removed`
+    includes the last message only if a message is added after it. `outer` maps paths from the document's root to new
+    values; a new key is a splice.Added. `repeated` are kept lines that an added line repeats byte for byte: they are
+    live there and dead in their old place. `stays` are old lines that the model continues to read, such as the system
+    prompt. `changed` has the new bytes of lines that stay.
     """
 
     added: tuple[Addition, ...]

@@ -1,6 +1,6 @@
-"""A checkpoint into the bytes of a session that is one document, and out of them again.
+"""Write a checkpoint into the bytes of a session that is one document, and take it out again.
 
-Messages come and go with what stands between them; every other byte stays.
+Messages are added and removed together with their separators; every other byte stays.
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ from sessioncompress.core.jsonl import Document
 from sessioncompress.core.splice import Edit, cuts_of, edited
 
 _INDENT = re.compile(rb"\{\n( *+)\S")
-"""How an object begins that is laid out in lines, and its first key's indent."""
+"""The beginning of an object that is laid out in lines; the group is its first key's indent."""
 
 _PLAINLY = 64
-"""Bytes. What is as long and was made by us stands nowhere else by chance."""
+"""Bytes. Text this long that we wrote won't occur elsewhere by chance."""
 _BESIDE = 32
-"""Bytes on either side."""
+"""Bytes of context on either side."""
 
 
 def edits_of(document: Document, checkpoint: Checkpoint) -> Sequence[Edit]:
-    """Find the edits that write a checkpoint into a document, in their order. Raises CannotSplice."""
+    """Return the edits that write a checkpoint into a document, in byte order. Raises CannotSplice."""
     around = cuts_of(document.raw, document.outer, checkpoint.outer)
     laid_out = ((start, end, _around(document, start, new)) for start, end, new in around)
     return sorted([*_messages(document, checkpoint), *laid_out])
 
 
 class Undo(NamedTuple):
-    """What takes a checkpoint out of a document again: what was made, in the place of what, in how many bytes."""
+    """The edits that take a checkpoint out of a document. `size` is the document's size with it, in bytes."""
 
     size: int
     edits: Sequence[tuple[int, bytes, bytes]]
-    """Where each begins, what was made there, and what stood there before."""
+    """For each edit: the offset in the new document, the bytes written, and the bytes they replaced."""
     around: Sequence[int]
-    """Which of them are no messages: the agent keeps such values, as counts, up to date."""
+    """Indexes of edits outside the messages: the agent updates such values (counts, for example)."""
 
     def encode(self) -> bytes:
-        """Write it as one line."""
+        """Return it as one line of JSON."""
         edits = [(start, made.decode("latin-1"), was.decode("latin-1")) for start, made, was in self.edits]
         written = {"size": self.size, "edits": edits, "around": self.around}
         return orjson.dumps(written, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def undoing(document: Document, edits: Sequence[Edit]) -> Undo:
-    """Say what undoes these edits of a document. A value that is no message is known by the bytes beside it."""
+    """Return the Undo of these edits. A value outside the messages is identified by the bytes around it."""
     raw, (first_message, last_message) = document.raw, (document.spans[0][0], document.spans[-1][1])
     around = [number for number, (start, end, _) in enumerate(edits) if end < first_message or start > last_message]
     found: list[tuple[int, bytes, bytes]] = []
@@ -60,9 +60,10 @@ def undoing(document: Document, edits: Sequence[Edit]) -> Undo:
     for (start, end, new), before, behind in zip(edits, ends, begins, strict=False):
         first, last = start, end
         if b"{" not in new:
-            # No byte is beside two of them.
+            # Split the gap between two edits, so that no byte is context of both.
             first, last = max(start - _BESIDE, (before + start + 1) // 2), min(end + _BESIDE, (end + behind) // 2)
-            # Where fewer stand elsewhere too, up to 512 bytes behind it: what a message begins with, its id among it.
+            # If this isn't unique yet, take up to 512 bytes after it: the next message's beginning, which includes its
+            # id.
             most = min(end + 512, (end + behind) // 2)
             while last < most and whole.count(raw[first:start] + new + raw[end:last]) > 1:
                 last = min(last + _BESIDE, most)
@@ -72,18 +73,18 @@ def undoing(document: Document, edits: Sequence[Edit]) -> Undo:
 
 
 def undo_of(encoded: bytes) -> Undo:
-    """Read what encode() wrote. Raises ValueError, KeyError or TypeError where it is none."""
+    """Decode an Undo. Raises ValueError, KeyError or TypeError if it is malformed."""
     read = orjson.loads(encoded)
     edits = [(int(start), made.encode("latin-1"), was.encode("latin-1")) for start, made, was in read["edits"]]
-    # Those of earlier runs name none.
+    # Earlier versions didn't record `around`.
     return Undo(int(read["size"]), edits, [int(each) for each in read.get("around", ())])
 
 
 def undone(raw: bytes, undo: Undo) -> bytes | None:
-    """Take a checkpoint out of a document, in which other messages may have changed since; None where it was changed.
+    """Take a checkpoint out of a document; return None if the checkpoint itself was changed since.
 
-    What was made is looked for where it stood, counted from either end, or where it stands only once. Around the
-    messages a value that the agent has set since stays.
+    Other messages may have changed. The written bytes are looked for at their offset from either end, then anywhere if
+    they occur only once. Outside the messages, a value that the agent has changed since is kept.
     """
     found: list[Edit] = []
     for number, (start, made, was) in enumerate(undo.edits):
@@ -100,7 +101,7 @@ def undone(raw: bytes, undo: Undo) -> bytes | None:
 
 
 def _messages(document: Document, checkpoint: Checkpoint) -> Iterator[Edit]:
-    """Find the edits of the messages: each run that goes, with what comes in its place, or what comes alone."""
+    """Yield the edits of the messages: removed runs with their replacements, and plain insertions."""
     spans, between = document.spans, _between(document)
     new: dict[int, list[bytes]] = {}
     for addition in checkpoint.added:
@@ -121,13 +122,13 @@ def _messages(document: Document, checkpoint: Checkpoint) -> Iterator[Edit]:
 
 
 def _laid_out(document: Document, message: bytes) -> bytes:
-    """Lay a message out as the first one is: whoever writes the document again then writes the same bytes."""
+    """Lay a message out like the first one, so that an agent that rewrites the document writes the same bytes."""
     step, outside = _layout(document)
     return _in_lines(message, step, outside) if step else message
 
 
 def _around(document: Document, place: int, new: bytes) -> bytes:
-    """Lay out a value, or members that follow others, that goes around the messages, in the way the messages are."""
+    """Lay out a value (or members to append, beginning with a comma) outside the messages like the messages."""
     step, _ = _layout(document)
     if not step or new[:1] not in (b"{", b"[", b","):
         return new
@@ -140,7 +141,7 @@ def _around(document: Document, place: int, new: bytes) -> bytes:
 
 
 def _layout(document: Document) -> tuple[int, bytes]:
-    """Find by how many spaces each level of a document is indented, 0 for none, and the indent of its messages."""
+    """Return the number of spaces per level (0 if the document is not laid out), and the indent of its messages."""
     raw, (start, end) = document.raw, document.spans[0]
     inside = _INDENT.match(raw, start, end)
     outside = raw[raw.rfind(b"\n", 0, start) + 1 : start]
@@ -155,7 +156,7 @@ def _in_lines(value: bytes, step: int, outside: bytes) -> bytes:
 
 
 def _between(document: Document) -> bytes:
-    """Find what stands between messages: of a single one a comma, and the space before it."""
+    """Return the separator between messages. For a single message: a comma and the white space before the message."""
     raw, spans = document.raw, document.spans
     if len(spans) > 1:
         return raw[spans[0][1] : spans[1][0]]

@@ -1,4 +1,4 @@
-"""Bytes of a session into lines: split at LF alone, bounded, never decoded; and which of them are read."""
+"""Split the bytes of a session into lines: at LF only, bounded, never decoded. Decide which lines are parsed."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ LINE_CAP = 64 * 1024 * 1024
 """Bytes. A longer line is copied in pieces and never parsed."""
 
 _LONG = 16 * 1024 * 1024
-"""Bytes. A longer line is parsed only where it holds little but a few long strings."""
+"""Bytes. A longer line is parsed only if it holds few values."""
 
 _MOST_VALUES = 1 << 17
 _FEW_VALUES = 1 << 10
-"""A value takes some eighty bytes of memory, however short it is written, and a line is held parsed up to twice. Of 243
-real sessions no line holds more than 7,000."""
+"""Limits on values in a line.
+
+A parsed value takes about 80 bytes of memory, however short its JSON is, and a line is held parsed up to twice. In 243
+real sessions no line holds more than 7,000.
+"""
 
 DOCUMENT_VALUES = 1 << 20
-"""Of a session that is one document, and held whole."""
+"""Limit on values in a session that is one document, which is held whole."""
 
 _MARK = re.compile(rb'[,\[{]|"[^"\\]*+(?:\\.[^"\\]*+)*+"?+', re.DOTALL)
 _MAY_HOLD_JSON = re.compile(rb'"(?:[ ]|\\[nrt])*+(?:[\[{]|\\u)')
@@ -32,16 +35,16 @@ _MAY_HOLD_JSON = re.compile(rb'"(?:[ ]|\\[nrt])*+(?:[\[{]|\\u)')
 _QUOTE = ord('"')
 
 Piece = tuple[int, bytes, bool]
-"""Line number from 0, its bytes with the LF if there is one, and whether they are the whole line."""
+"""Line number from 0, its bytes with the LF if there is one, and True if they are the whole line."""
 
 GAP = -1
-"""The number of what belongs to no line that is looked at, as between a document's messages: it is copied."""
+"""The number of bytes that belong to no numbered line, such as separators of a document's messages: they are copied."""
 
 
 def pieces(file: BinaryIO, size: int, cap: int = LINE_CAP) -> Iterator[Piece]:
-    """Yield the lines in the first `size` bytes of the file; a line over the cap comes in several pieces.
+    """Yield the lines in the first `size` bytes of the file; a line over the cap is yielded in several pieces.
 
-    What lies behind `size` was appended after the session was opened and is not looked at.
+    Bytes after `size` were appended after the session was opened, and are not read.
     """
     number = 0
     left = size
@@ -61,7 +64,10 @@ def pieces(file: BinaryIO, size: int, cap: int = LINE_CAP) -> Iterator[Piece]:
 
 
 def holds(file: BinaryIO, *wanted: bytes, size: int = -1) -> bool:
-    """Search the next bytes of a file, all without a `size`, for any of some. A line may be of any length."""
+    """True if the next `size` bytes of a file (-1: all of them) contain any of these strings.
+
+    Lines may be of any length.
+    """
     longest = max(map(len, wanted))
     before, left = b"", size
     while left and (piece := file.read(1 << 20 if left < 0 else min(left, 1 << 20))):
@@ -73,14 +79,17 @@ def holds(file: BinaryIO, *wanted: bytes, size: int = -1) -> bool:
 
 
 def is_readable(raw: bytes) -> bool:
-    """Whether parsing a whole line takes only a few times its size in memory; else it is copied, never parsed."""
+    """True if parsing this whole line takes only a few times its size in memory.
+
+    Other lines are copied, never parsed.
+    """
     return len(raw) <= _MOST_VALUES or holds_at_most(raw, _MOST_VALUES if len(raw) <= _LONG else _FEW_VALUES)
 
 
 def holds_at_most(raw: bytes, most: int) -> bool:
-    """Whether JSON text holds at most so many values and keys, with those in strings that may be JSON themselves.
+    """True if JSON text holds at most `most` values and keys, including those in strings that may be JSON themselves.
 
-    Each value follows a comma or a bracket, and each key too.
+    Each value and each key follows a comma or a bracket, so those are counted.
     """
     if len(raw) <= most or raw.count(b",") + raw.count(b"[") + raw.count(b"{") <= most:
         return True
@@ -97,16 +106,16 @@ def holds_at_most(raw: bytes, most: int) -> bool:
 
 
 DEEPEST: Final = 200
-"""Objects and lists inside each other. No agent nests a fifth of it; Python walks through four times as many."""
+"""Maximum nesting of objects and lists. No agent nests a fifth as deep; Python recurses four times as deep."""
 
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
-"""Linear also where a string does not end."""
+"""Linear even if a string is unterminated."""
 _TOKENS = re.compile(_STRING + rb"|[\[\]{}]", re.DOTALL)
 _OPEN, _CLOSE = frozenset({b"[", b"{"}), frozenset({b"]", b"}"})
 
 
 def loads(written: bytes | str) -> Any:
-    """Parse JSON. Raises ValueError where it is none, or nested more than DEEPEST deep."""
+    """Parse JSON. Raises ValueError if it is not JSON, or is nested more than DEEPEST deep."""
     value = orjson.loads(written)
     if is_deep(written.encode() if isinstance(written, str) else written):
         raise ValueError(f"it is nested more than {DEEPEST} deep")
@@ -114,12 +123,12 @@ def loads(written: bytes | str) -> Any:
 
 
 def is_deep(raw: bytes) -> bool:
-    """Whether bytes are nested more than DEEPEST deep, be they JSON or not."""
+    """True if bytes are nested more than DEEPEST deep; they need not be JSON."""
     return any(deep_spans(raw))
 
 
 def shallow(raw: bytes) -> bytes:
-    """Replace everything in JSON that is nested more than DEEPEST deep by null."""
+    """Replace everything in JSON that is nested more than DEEPEST deep with null."""
     kept = []
     position = 0
     for start, end in deep_spans(raw):
@@ -129,8 +138,8 @@ def shallow(raw: bytes) -> bytes:
 
 
 def deep_spans(raw: bytes) -> Iterator[tuple[int, int]]:
-    """Find where everything stands that is nested more than DEEPEST deep; what does not end goes to the last byte."""
-    # Nearly every line has too few brackets to be looked through.
+    """Yield the spans that are nested more than DEEPEST deep; an unterminated one reaches to the last byte."""
+    # Nearly every line has too few brackets to need a scan.
     if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
         return
     depth = start = 0
@@ -151,28 +160,28 @@ def deep_spans(raw: bytes) -> Iterator[tuple[int, int]]:
 _LIST, _LIST_END, _OBJECT, _COMMA = b"[]{,"
 
 Spans = tuple[tuple[int, int], ...]
-"""Where each message begins and ends in the bytes."""
+"""Start and end of each message in the bytes."""
 _UPDATE = b'{"$set":{"messages":['
-"""So begins a line that sets all messages of the session anew, as Gemini CLI writes it at each resume."""
+"""The beginning of a line that sets all messages of the session; Gemini CLI writes one at each resume."""
 
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
-"""A pair of surrogates; half of one, which is the group; any other escape."""
+"""A surrogate pair; a lone surrogate (the group); any other escape."""
 
 _NUMBER = re.compile(_STRING + rb"|(-?(?:0|[1-9][0-9]*+)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)", re.DOTALL)
-"""A string; a number, which is the group."""
+"""A string; a number (the group)."""
 
 
 class Document(NamedTuple):
-    """A document's bytes, where each message begins and ends in them, and all that stands around the messages."""
+    """A document: its bytes, the spans of its messages, and the parsed values around the messages."""
 
     raw: bytes
     spans: Spans
     outer: Any
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield the messages with their numbers, and what stands before, between and behind them as gaps."""
+        """Yield the messages with their numbers, and the bytes before, between and after them as gaps."""
         position = 0
         for number, (start, end) in enumerate(self.spans):
             yield GAP, self.raw[position:start], False
@@ -182,9 +191,9 @@ class Document(NamedTuple):
 
 
 def pieces_of(reader: Callable[[], BinaryIO], size: int) -> Iterator[Piece]:
-    """Yield a session's lines, or the messages and gaps of one that is a document, or of a line that sets them.
+    """Yield a session's lines; for a document, or a line that sets all messages, yield its messages and gaps.
 
-    `reader` starts a pass over the session's bytes. A document is held whole, as its agent holds it.
+    `reader` starts a pass over the session's bytes. A document is held in memory whole, as its agent holds it.
     """
     document = document_of(reader, size)
     if document is not None:
@@ -195,7 +204,7 @@ def pieces_of(reader: Callable[[], BinaryIO], size: int) -> Iterator[Piece]:
 
 
 def with_updates(lines: Iterable[Piece]) -> Iterator[Piece]:
-    """Yield lines, and in the place of one that sets all messages its messages and gaps."""
+    """Yield lines; replace each line that sets all messages with its messages and gaps."""
     added = 0
     for piece in lines:
         number, raw, whole = piece
@@ -210,7 +219,7 @@ def with_updates(lines: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def _update(raw: bytes) -> Document | None:
-    """Cut a line that sets all messages, and does so once; None where nothing is to be cut in it."""
+    """Cut a line that sets all messages, or return None if it has none or sets them twice."""
     for read in _readings(raw):
         start = len(_UPDATE) - 1
         try:
@@ -220,7 +229,7 @@ def _update(raw: bytes) -> Document | None:
         around = read[:start] + b"[]" + read[end:]
         if not spans or is_deep(around):
             continue
-        # Of a key that stands there twice an agent takes the last.
+        # If a key occurs twice, an agent takes the last one.
         keys = json.loads(around, object_pairs_hook=list)
         if len(keys) == 1 and [key for key, _ in keys[0][1]].count("messages") == 1:
             return Document(raw, spans, {})
@@ -228,7 +237,7 @@ def _update(raw: bytes) -> Document | None:
 
 
 def document_of(reader: Callable[[], BinaryIO], size: int) -> Document | None:
-    """Read the document that a session is; None where it is lines, or has no messages, or is too large to be held."""
+    """Read a session that is one document. Return None if it is lines, has no messages, or exceeds LINE_CAP."""
     with reader() as file:
         first = file.readline(min(size, LINE_CAP))
         if size > LINE_CAP or not _begins(first, size):
@@ -237,7 +246,7 @@ def document_of(reader: Callable[[], BinaryIO], size: int) -> Document | None:
 
 
 def begins_document(reader: Callable[[], BinaryIO], size: int) -> bool:
-    """Tell whether a file begins as one JSON object or list does, and not with a line that is one by itself."""
+    """True if a file begins like one JSON object or list, and its first line is not a value by itself."""
     with reader() as file:
         return _begins(file.readline(min(size, LINE_CAP)), size)
 
@@ -249,7 +258,7 @@ def _begins(first: bytes, size: int) -> bool:
 
 
 def cut(raw: bytes) -> Document | None:
-    """Find the messages: the objects in the list `messages` of an object, or in a list that is the whole document."""
+    """Find the messages: the objects in an object's `messages` list, or in a list that is the whole document."""
     if raw.lstrip()[:1] != b"[" and b'"messages"' not in raw:
         return None
     for read in _readings(raw):
@@ -264,7 +273,10 @@ def cut(raw: bytes) -> Document | None:
 
 
 def _messages(raw: bytes) -> tuple[int, int, Spans] | None:
-    """Find where the list of messages begins and ends, and each of them. Raises ValueError where one is no object."""
+    """Return start and end of the message list and the span of each message, or None if there is no list.
+
+    Raises ValueError if a message is not an object.
+    """
     position = after_space(raw, 0)
     if raw[position] == _LIST:
         return position, *_objects(raw, position)
@@ -276,7 +288,7 @@ def _messages(raw: bytes) -> tuple[int, int, Spans] | None:
         position = after_space(raw, after_space(raw, end) + 1)
         if key == "messages" and raw[position] == _LIST:
             if found is not None:
-                # Which of the two an agent reads is its own affair.
+                # It depends on the agent which of the two it reads.
                 return None
             found = position, *_objects(raw, position)
         position = _next(raw, position)
@@ -284,7 +296,7 @@ def _messages(raw: bytes) -> tuple[int, int, Spans] | None:
 
 
 def _objects(raw: bytes, start: int) -> tuple[int, Spans]:
-    """Find where a list ends, and where its items begin and end. Raises ValueError where one is no object."""
+    """Return the end of a list and the spans of its items. Raises ValueError if an item is not an object."""
     spans = []
     position = after_space(raw, start + 1)
     while raw[position] != _LIST_END:
@@ -296,16 +308,17 @@ def _objects(raw: bytes, start: int) -> tuple[int, Spans]:
 
 
 def _next(raw: bytes, position: int) -> int:
-    """Find what follows a value and the comma behind it."""
+    """Return the position after a value and its comma."""
     position = after_space(raw, end_of_value(raw, position))
     return after_space(raw, position + 1) if raw[position] == _COMMA else position
 
 
 def _readings(raw: bytes) -> Iterator[bytes]:
-    """Give what our parser reads of a value: its bytes, then what stands in for them where JavaScript reads more.
+    """Yield the bytes if our parser reads them, then a substitute of equal length if JavaScript reads more.
 
-    There something as long is in the place of what our parser does not read, so that everything else stands at the same
-    byte. It is for finding that alone, and is never written. What holds more than is read at once is not looked at.
+    In the substitute, everything our parser rejects (lone surrogates, huge numbers, deep nesting) is replaced with as
+    many bytes, so that offsets stay valid. It only serves to find offsets and is never written. A value over
+    DOCUMENT_VALUES has no substitute.
     """
     if value_of(raw) is not None:
         yield raw
@@ -325,7 +338,7 @@ def _readings(raw: bytes) -> Iterator[bytes]:
 
 
 def value_of(raw: bytes) -> Any:
-    """Parse the JSON value that bytes are; None where they are none, or null, or hold more than is read at once."""
+    """Parse a JSON value. Return None if it is not JSON, is null, or holds more than DOCUMENT_VALUES."""
     try:
         return orjson.loads(raw) if holds_at_most(raw, DOCUMENT_VALUES) else None
     except orjson.JSONDecodeError:
@@ -333,7 +346,7 @@ def value_of(raw: bytes) -> Any:
 
 
 def parse(raw: bytes) -> dict[str, Any] | None:
-    """Parse a line's JSON object; None if it holds none that this parser reads, is too large or nested too deep."""
+    """Parse a line's JSON object; return None if our parser reads none, or it is too large or nested too deep."""
     try:
         value = loads(raw) if is_readable(raw) else None
     except ValueError:
@@ -342,9 +355,9 @@ def parse(raw: bytes) -> dict[str, Any] | None:
 
 
 def parse_any(raw: bytes) -> dict[str, Any] | None:
-    """Parse a line however large or deep: one that parse() took, or that is only followed along paths.
+    """Parse a line of any size and depth: one that parse() accepted, or that is only followed along paths.
 
-    An earlier version rewrote lines that are too large or deep for this one, and their originals must come back.
+    Earlier versions rewrote lines that are too large or deep for this one, and their originals must restore.
     """
     try:
         value = orjson.loads(raw)

@@ -1,4 +1,4 @@
-"""The lines of a session in one list, where its turns begin, and what its messages and calls come to."""
+"""The lines of a session in one list, its turns, and totals over its messages and calls."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 
 
 class Lines(list[Line]):
-    """The lines of a session, which nothing changes once they are read.
+    """The lines of a session, immutable once they are read.
 
-    What looks here and there at one field takes its column; that is made when it is first asked for.
+    Code that looks up one field of a few lines uses its column, which is built on first use.
     """
 
     @cached_property
     def roles(self) -> Sequence[Role]:
-        """What each line is to the plan."""
+        """The role of each line."""
         return [line.role for line in self]
 
     @cached_property
@@ -35,28 +35,29 @@ class Lines(list[Line]):
 
     @cached_property
     def facts(self) -> Sequence[Facts]:
-        """What only some lines have."""
+        """The rare facts of each line."""
         return [line.facts for line in self]
 
     @cached_property
     def responses(self) -> Sequence[str]:
-        """The assistant message that each line is a part of."""
+        """The id of the assistant message that each line is part of."""
         return [line.response for line in self]
 
     @cached_property
     def times(self) -> Sequence[int]:
-        """When each line was written, in milliseconds."""
+        """The time of each line in milliseconds."""
         return [line.time for line in self]
 
     def opaque(self) -> list[int]:
-        """List the numbers of the lines that our parser does not read, counted from 0."""
+        """Return the numbers (from 0) of the lines that our parser does not read."""
         return [number for number, line in enumerate(self) if line.role is Role.OPAQUE or line.facts.foreign]
 
 
 class Survey(NamedTuple):
-    """One reading of a session: its lines, their shape, its size in bytes, and what it says of requests to models.
+    """One reading of a session: its lines, their shape, its size in bytes, and the answers to model requests.
 
-    That is said by lines of the live path, or around the messages of a document: `answers` has it by their numbers.
+    `answers` maps line numbers to answers. They are recorded in lines of the live path, or around a document's
+    messages.
     """
 
     lines: Lines
@@ -66,9 +67,9 @@ class Survey(NamedTuple):
 
 
 def turns_on(lines: Lines, path: Sequence[int]) -> list[int]:
-    """Find the positions on the path at which its turns begin: at the user lines, or the prompts before them.
+    """Return the positions on the path where turns begin: at user lines, or at the prompts before them.
 
-    Where there are no user lines, each run of prompts begins one.
+    Without user lines, each run of prompts begins a turn.
     """
     roles, facts, user = lines.roles, lines.facts, Role.USER
     turns = [position for position, number in enumerate(path) if roles[number] is user]
@@ -79,14 +80,14 @@ def turns_on(lines: Lines, path: Sequence[int]) -> list[int]:
 
 
 class GrowingPath:
-    """A path from which turns are taken back as it grows, and where on it they begin: kept as it grows."""
+    """A path from which turns can be taken back as it grows; it tracks where they begin."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
         self.path: list[int] = []
         self._tasks: list[int] = []
         self._begun: list[int] = []
-        """The tasks in which a user line came."""
+        """The tasks that have a user line."""
         self._users: list[int] = []
         self._prompts: list[int] = []
 
@@ -104,7 +105,7 @@ class GrowingPath:
             self._prompts.append(position)
 
     def take_back(self, most: int) -> None:
-        """Take off so many tasks of user lines, or without tasks turns, or all there are."""
+        """Take back `most` tasks that have user lines; without tasks, turns. If there are fewer, take back all."""
         turns = self._begun or self._users or self._prompts
         start = turns[-most] if most <= len(turns) else 0
         del self.path[start:]
@@ -113,7 +114,7 @@ class GrowingPath:
 
 
 def without_taken_back(lines: Lines, numbers: list[int]) -> list[int]:
-    """Follow lines in their order; leave out the turns that some of them take back."""
+    """Return the lines without the turns that later lines take back."""
     if not any(facts.back for facts in lines.facts if facts is not PLAIN):
         return numbers
     growing = GrowingPath(lines)
@@ -131,13 +132,13 @@ def _first_prompt(lines: Lines, path: Sequence[int], position: int) -> int:
 
 
 Asked = tuple[int, Call]
-"""A call, behind the number of the line that makes it."""
+"""The number of the line that makes a call, and the call."""
 
 NO_CALL = -1
 
 
 def asked(lines: Lines) -> Sequence[Asked | None]:
-    """Find for each line which call it answers: the nearest before it with that id, or None."""
+    """Return for each line the call that it answers (the nearest earlier one with that id), or None."""
     found: list[Asked | None] = []
     made: dict[str, Asked] = {}
     for number, line in enumerate(lines):
@@ -148,21 +149,21 @@ def asked(lines: Lines) -> Sequence[Asked | None]:
 
 
 def callers(lines: Lines) -> Sequence[int]:
-    """Find for each line the line with the call that it answers, or NO_CALL."""
+    """Return for each line the number of the line with the call that it answers, or NO_CALL."""
     return [NO_CALL if call is None else call[0] for call in asked(lines)]
 
 
 EVERY = range(1 << 62)
-"""The lines of a session, however many there are."""
+"""All lines of a session."""
 
 SPOKEN = frozenset({Role.USER, Role.ASSISTANT, Role.RESULT})
-"""What the lines of messages are."""
+"""The roles of lines that are messages."""
 
 
 def gap(lines: Lines, path: Sequence[int]) -> int | None:
-    """Find where a path begins though messages stand before it, since the parent that its first line names is missing.
+    """Return the first line of a path that starts after a gap: messages precede it, but its parent is missing.
 
-    An agent goes on from there; its user knows of no gap. None if the path is whole.
+    None if the path is whole. An agent resumes from there, and the user does not notice the gap.
     """
     first = lines[path[0]] if path else None
     if first is None or first.role is Role.CHECKPOINT or not first.parent or first.parent in lines.ids:
@@ -171,7 +172,7 @@ def gap(lines: Lines, path: Sequence[int]) -> int | None:
 
 
 def tokens_of(read: Survey, each: float = CHARACTERS_PER_TOKEN, among: Container[int] = EVERY) -> int:
-    """Estimate what the model reads of the live path, or of some lines on it, in tokens of so many characters."""
+    """Estimate the tokens that the model reads on the live path (or in `among`), at `each` characters a token."""
     numbers = (number for number in read.shape.live if number not in read.shape.dead and number in among)
     return estimate(sum(read.lines[number].reads for number in numbers), each)
 
@@ -182,7 +183,7 @@ def turns_of(read: Survey) -> int:
 
 
 def messages_of(read: Survey, among: Container[int] = EVERY) -> int:
-    """Count the messages on the live path, or those in some lines; what an agent writes in several lines is one."""
+    """Count the messages on the live path (or in `among`); a message in several lines counts once."""
     roles, responses = read.lines.roles, read.lines.responses
     numbers = [number for number in read.shape.live if roles[number] in SPOKEN and number in among]
     return len({responses[number] or number for number in numbers})

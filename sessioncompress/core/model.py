@@ -1,7 +1,7 @@
-"""The frozen values that pass between the stages: lines, blocks, changes, references. No I/O, no logic of a format.
+"""The immutable values that pass between the stages: lines, blocks, changes, replacements. No I/O, no format logic.
 
-A run makes those of a line by the hundred thousand. They are named tuples, which take a third of the time to make that
-a frozen dataclass takes.
+A run creates hundreds of thousands of them. They are named tuples because those take a third of the time to create that
+frozen dataclasses take.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 _MOST = 1_000_000_000
-"""Tokens. No request comes near: a larger number is a mistake, or meant to be one."""
+"""Tokens. No real request is near it: a larger number is a mistake or an attack."""
 
 
 class Usage(NamedTuple):
-    """The tokens of one request, each counted once: `input` was sent beside what a cache held or took.
+    """The tokens of one request, each counted once: `input` excludes what a cache held or took.
 
-    `reasoning` is a part of `output`.
+    `reasoning` is part of `output`.
     """
 
     input: int
@@ -29,22 +29,22 @@ class Usage(NamedTuple):
 
     @property
     def prompt(self) -> int:
-        """All tokens that were sent."""
+        """All tokens sent."""
         return self.input + self.cache_read + self.cache_write
 
     @property
     def context(self) -> int:
-        """The tokens that were sent and came back: the next request holds them, and what comes behind them."""
+        """All tokens sent and received: the next request contains them and whatever follows."""
         return self.prompt + self.output
 
 
 class Answer(NamedTuple):
-    """What a line says of one request: its model, and its usage, or the text of the error with which it failed.
+    """One request as a line records it: its model, and its usage, or the text of the error with which it failed.
 
-    `usage` is None where none is recorded, or none that can be: all zero, say. An answer with neither usage nor error
-    that stands beside the messages names the model and the window of those behind it. `window` is the model's context
-    window in tokens as the agent recorded it, `at` a time in milliseconds; 0: unknown. `line` is -1 until whoever reads
-    the lines knows it. `cut_short`: the answer ends where the model's longest, or its context, ended.
+    `usage` is None if none is recorded, or it is impossible (all zero, for example). An answer without usage and error
+    that is outside the messages names the model and the window of the messages after it. `window` is the model's
+    context window in tokens as the agent recorded it, `at` a time in milliseconds; 0 means unknown. `line` is -1 until
+    the reader of the lines sets it. `cut_short` is True if the answer hit the output limit or the end of the context.
     """
 
     line: int = -1
@@ -57,9 +57,9 @@ class Answer(NamedTuple):
 
 
 def beside(*counts: Any) -> Usage | None:
-    """Read the usage of a vendor that counts what caches held or took beside what was sent: the fields of a usage.
+    """Return the usage of a vendor that counts cached tokens apart from `input`; the arguments are Usage's fields.
 
-    None where nothing was sent, or a value is no number of tokens; one that is missing is 0.
+    A missing value counts as 0. None if nothing was sent, or a value is not a number of tokens.
     """
     known = [each for each in map(tokens, counts) if each is not None]
     usage = Usage(*known) if len(known) == len(counts) else None
@@ -67,7 +67,11 @@ def beside(*counts: Any) -> Usage | None:
 
 
 def within(*counts: Any) -> Usage | None:
-    """Read the usage of a vendor that counts what caches held or took as parts of what was sent; see beside()."""
+    """Return the usage of a vendor that counts cached tokens as part of `input`.
+
+    A missing value counts as 0. None if nothing was sent, a value is not a number of tokens, or the cached tokens
+    exceed the input.
+    """
     usage = beside(*counts)
     if usage is None or usage.input < usage.cache_read + usage.cache_write:
         return None
@@ -75,7 +79,7 @@ def within(*counts: Any) -> Usage | None:
 
 
 def tokens(value: Any) -> int | None:
-    """Read a number of tokens, 0 where there is none, and None for what cannot be one."""
+    """Return a number of tokens, 0 if it is missing, or None if the value can't be one."""
     if value is None:
         return 0
     if isinstance(value, float) and value.is_integer():
@@ -85,13 +89,13 @@ def tokens(value: Any) -> int | None:
 
 
 JsonPath = tuple[str | int, ...]
-"""Where a value stands in a line's JSON document: object keys and array indexes from the root."""
+"""The place of a value in a line's JSON document: object keys and array indexes from the root."""
 
 
 class Kind(StrEnum):
-    """What a block is; thresholds and compressors go by it.
+    """The kind of a block; it selects thresholds and compressors.
 
-    An attachment is text that the agent itself puts in: it goes only where the live path says it again, or is dead.
+    An attachment is text that the agent itself inserts. It is removed only if the live path repeats it, or it is dead.
     """
 
     ARGUMENT = "argument"
@@ -103,12 +107,12 @@ class Kind(StrEnum):
 
     @property
     def shown(self) -> str:
-        """Its word on screens."""
+        """The word for it on screens."""
         return "screen copy" if self is Kind.MIRROR else self.value
 
 
 class Standing(StrEnum):
-    """Where a line stands: whole, free to be previewed, or never seen by a model again."""
+    """The status of a line: it stays whole, may be previewed, or will never be seen by a model again."""
 
     PROTECTED = "protected"
     OLD = "old"
@@ -116,7 +120,7 @@ class Standing(StrEnum):
 
 
 class Role(StrEnum):
-    """What a line is to the plan, in every format."""
+    """The role of a line in the plan, in every format."""
 
     HEADER = "header"
     USER = "user"
@@ -129,7 +133,7 @@ class Role(StrEnum):
 
 
 class Purpose(StrEnum):
-    """What a tool is for, as far as a compressor must know."""
+    """The purpose of a tool, in the detail that compressors need."""
 
     READ = "read"
     WRITE = "write"
@@ -139,7 +143,7 @@ class Purpose(StrEnum):
 
 
 class Treatment(StrEnum):
-    """What happens to a value: shortened, named only, cleared as its agent does, taken out, or set to a given text."""
+    """The change to a value: shorten, reduce to a reference, clear as its agent does, remove, or set to a text."""
 
     PREVIEW = "preview"
     REFERENCE = "reference"
@@ -151,11 +155,11 @@ class Treatment(StrEnum):
 class Block(NamedTuple):
     """One replaceable value of a line.
 
-    `call` is the name of its call. `size` is the length in bytes of its JSON text, `bulk` the part of it in strings
-    long enough to be replaced, of a text its own length, and of an image the characters that a model reads for it: a
-    block without bulk stays.
-    `digest` (first 16 bytes of the SHA-256 of its JSON text) is set where contents are compared: results, and text that
-    holds something in the marker's form (`marked`). `unseen` is a mirror that no screen shows again either.
+    `tool` and `call` name its tool and its call. `size` is the length in bytes of its JSON text. `bulk` is the part of
+    that in strings long enough to be replaced; for a text it is the text's length, for an image the characters that a
+    model reads for it. A block without bulk stays. `digest` (first 16 bytes of the SHA-256 of its JSON text) is set if
+    contents are compared: for results, and for text that contains anything in the form of a marker (`marked`). `unseen`
+    is a mirror that no screen shows again.
     """
 
     kind: Kind
@@ -170,11 +174,11 @@ class Block(NamedTuple):
 
 
 make_block: Callable[[Iterable[Any]], Block] = partial(tuple.__new__, Block)
-"""Makes a block of its fields in their order, in a third of the time that calling its class takes."""
+"""Creates a block from its fields in order, in a third of the time that the class itself takes."""
 
 
 class Tie(NamedTuple):
-    """A value that must change together with the thinking of its message: set to `value`, or taken out (None)."""
+    """A value that must change together with its message's thinking: set to `value`, or removed if that is None."""
 
     path: JsonPath
     value: str | None
@@ -182,11 +186,11 @@ class Tie(NamedTuple):
 
 
 SKILL_FILE = "SKILL.md"
-"""The name of a file that is a skill."""
+"""The name of every skill's main file."""
 
 
 class Call(NamedTuple):
-    """A tool call: its id, the part of the id that no change cuts, its tool, and what file, or part, it is about."""
+    """A tool call: its id, the stable part of the id (`name`), its tool, and the file (and part) that it concerns."""
 
     id: str
     name: str
@@ -197,23 +201,28 @@ class Call(NamedTuple):
 
     @property
     def reads_skill(self) -> bool:
-        """Whether the call reads a skill: what it gave back stays."""
+        """True if the call reads a skill; its result stays."""
         return self.purpose is Purpose.READ and self.file.endswith(SKILL_FILE)
 
 
 class Facts(NamedTuple):
-    """What only some lines have, apart so that the others take no memory for it.
+    """Rare facts about a line, kept apart so that other lines use no memory for them.
 
-    `sealed` lines carry data that binds their calls to bytes we must not touch; in `bound` lines calls may change
-    only together with the ties. `repeats` holds the digests of results and attachments that the line's text repeats.
-    `keeps` is a checkpoint's first kept entry. `listed`: a header says that its entries follow each other, whatever
-    their ids. `foreign` lines are read as their agent reads them and not by our parser: they are counted, and never
-    changed. `several` are the calls whose results a line holds where they are more than one. `prompt` lines are what
-    the turn of the user line behind them begins with. `task` lines begin work in the course of which several user lines
-    may come. `back`: so many turns are taken back. `first`: the first of messages that were set all at once.
-    `copy_of` is the id of the entry from which the agent copied the results in this one. `conflict` lines are no
-    entries: git put them around what it could not merge. `reports` is the call at whose work the line was written:
-    until its result is there, a screen may show that. `edits` is the id of an earlier entry whose place this one takes.
+    - `sealed`: the line has data that binds its calls to bytes that we must not touch.
+    - `bound`: calls in the line may change only together with the ties.
+    - `repeats`: digests of results and attachments that the line's text repeats.
+    - `keeps`: a checkpoint's first kept entry.
+    - `listed`: a header whose entries follow each other, whatever their ids.
+    - `foreign`: the agent reads the line but our parser doesn't; it is counted and never changed.
+    - `several`: the calls whose results the line holds, if there is more than one.
+    - `prompt`: the line begins the turn of the user line after it.
+    - `task`: the line begins work that may include several user lines.
+    - `back`: the number of turns that are taken back.
+    - `first`: the first of several messages that were set at once.
+    - `copy_of`: the id of the entry from which the agent copied this one's results.
+    - `conflict`: not an entry; git wrote it around a merge conflict.
+    - `reports`: the call during which the line was written; a screen may show the line until the call has a result.
+    - `edits`: the id of an earlier entry that this one replaces.
     """
 
     ties: tuple[Tie, ...] = ()
@@ -237,16 +246,16 @@ class Facts(NamedTuple):
 
 
 PLAIN = Facts()
-"""Most lines have nothing of it."""
+"""Most lines have no such facts."""
 
 
 class Line(NamedTuple):
-    """What the plan knows of one line. Sizes are bytes, `io` and `reads` are characters.
+    """The plan's view of one line. Sizes are bytes; `io` and `reads` are characters.
 
-    `io` counts the line's tool calls and results; `reads` all that a model reads of it. `digest` is the XXH3 of
-    the bytes, to see that two passes read the same line. `answers` is the call whose result the line is. `response` is
-    the assistant message that the line is a part of, where an agent writes one in several lines; `time` when a line
-    was written, in milliseconds, where the newest one tells how the lines hang together.
+    `io` counts the line's tool calls and results, `reads` everything that a model reads of it. `digest` is the XXH3 of
+    the bytes; it shows that two passes read the same line. `answers` is the call whose result the line is. `response`
+    is the assistant message that the line is part of, if the agent writes one in several lines. `time` is when the line
+    was written, in milliseconds, if the newest line decides how lines are linked.
     """
 
     role: Role
@@ -265,21 +274,21 @@ class Line(NamedTuple):
 
 
 make_line: Callable[[Iterable[Any]], Line] = partial(tuple.__new__, Line)
-"""Makes a line of its fields in their order, in a third of the time that calling its class takes."""
+"""Creates a line from its fields in order, in a third of the time that the class itself takes."""
 
 
 class Shape(NamedTuple):
-    """How a session's lines hang together: line numbers of the live path in order, and which of them are dead."""
+    """The structure of a session: the line numbers of the live path in order, and the dead ones."""
 
     live: Sequence[int]
     dead: frozenset[int]
 
 
 class Change(NamedTuple):
-    """What the plan decided for one value of one line; those of one `group` (not 0) happen together or not at all.
+    """The plan's decision on one value of one line; changes of one `group` (not 0) happen together or not at all.
 
-    `saves` is the bytes it should save, estimated before anything is rendered; `note` is what a reference says
-    the text repeats; `failures` keeps the lines that report a failure.
+    `saves` is the estimated saving in bytes, before anything is rendered. `note` is the reference's
+    text about what is repeated. `failures` keeps the lines that report a failure.
     """
 
     line: int
@@ -294,7 +303,7 @@ class Change(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """The original of a replaced value, as the journal keeps it: reference, digest, place in its line, and size."""
+    """The original of a replaced value in the journal: reference, digest, path in its line, size in bytes and lines."""
 
     ref: str
     digest: str
@@ -304,14 +313,14 @@ class Origin(NamedTuple):
 
 
 OurKey = tuple[bytes, Kind, str]
-"""Digest, kind and call id of a replacement: only a text that agrees in all three is ours."""
+"""Digest, kind and call id of a replacement: a text is ours only if all three match."""
 
 
 class Replacement(NamedTuple):
-    """One value of a line as it is to be written, in the place of JSON text of `was` bytes.
+    """One value of a line as it will be written, replacing JSON text of `was` bytes.
 
-    `written` is the new value's JSON text, empty where the old one is taken out. `content` is what the reference
-    names; None: there is none. `origin` is set where our own preview shrinks.
+    `written` is the new value's JSON text, empty if the old one is removed. `content` is what the reference names, or
+    None if there is no reference. `origin` is set if our own preview shrinks.
     """
 
     path: JsonPath

@@ -7,30 +7,33 @@ from contextlib import contextmanager
 
 
 class Pointers:
-    """The offsets into one session, which have to follow when its bytes change: none here. See Format.pointers()."""
+    """The offsets into one session, which must follow when its bytes change; this class has none.
+
+    See Format.pointers().
+    """
 
     def wrong(self) -> str:
-        """Say what does not point to where it should; empty where all does."""
+        """Describe what points to the wrong place; return "" if everything is right."""
         return ""
 
     def mend(self) -> None:
-        """Let all point to where it should. Raises InUse where something of it is in use, Refused."""
+        """Correct all offsets. Raises Refused, or InUse if part of it is in use."""
 
     def refuse_if_loaded(self) -> None:
-        """Raise InUse where the agent would go on with the session without reading it again."""
+        """Raise InUse if the agent would continue the session without reading it again."""
 
     @contextmanager
     def moving(self, fd: int) -> Iterator[None]:  # noqa: ARG002 - what follows looks where it has to point
-        """Keep the agent out while the file open as `fd` may take the session's place, and let all follow.
+        """Keep the agent out while the file open as `fd` may replace the session, then correct all offsets.
 
-        Raises as mend() and refuse_if_loaded().
+        Raises the errors of mend() and refuse_if_loaded().
         """
         yield
 
     def forget(self, is_rewritten: Callable[[bytes], bool]) -> None:
-        """Take out what the agent keeps elsewhere of rewritten lines, as they were. Raises as moving()."""
+        """Remove the agent's other copies of rewritten lines. Raises the errors of moving()."""
 
     @contextmanager
     def leaving(self) -> Iterator[None]:
-        """Keep the agent out while the session may leave its place. Raises as moving()."""
+        """Keep the agent out while the session may be moved away. Raises the errors of moving()."""
         yield

@@ -1,6 +1,6 @@
-"""Processes: what an interrupt does to ours, and programs that are run for a user, within a time and a size.
+"""Handle interrupts, and run programs for the user within limits on time and output.
 
-While ours starts and ends an interrupt ends it quietly, while it works the work is told.
+While we start up or shut down, an interrupt ends the process quietly; while we work, the work is notified.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 EXIT_CODE: Final = 130
 RARELY: Final = 100_000
-"""New objects between two looks for circles of them, where Python looks after 700.
+"""New objects between two cycle collections; Python's default is 700.
 
-What a session is read into lives until the run ends, and next to nothing of it is in circles.
+The values that a session is parsed into live until the run ends, and hardly any are in cycles.
 """
 
 
 def ends_it() -> None:
-    """Let an interrupt end the program from here on: nothing of a session is open, and a traceback says nothing.
+    """Make an interrupt end the program from here on: no session is open, and a traceback would be of no use.
 
-    Where interrupts are ignored, as in the background of a shell, they stay ignored.
+    If interrupts are ignored, as in a shell's background job, they stay ignored.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
@@ -40,7 +40,7 @@ def ends_it() -> None:
 
 @contextmanager
 def raised() -> Iterator[None]:
-    """Let an interrupt raise KeyboardInterrupt for a block, as it does anyway unless ends_it() was called."""
+    """Make an interrupt raise KeyboardInterrupt in a block, even after ends_it() was called."""
     if signal.getsignal(signal.SIGINT) is not _end:
         yield
         return
@@ -53,9 +53,9 @@ def raised() -> Iterator[None]:
 
 @contextmanager
 def deferred() -> Iterator[Callable[[], bool]]:
-    """Only note the first interrupt in a block that works on several files; raise the next one.
+    """Only record the first interrupt in a block that works on several files; raise on the next one.
 
-    Yields a function that says whether there was one.
+    Yields a function that returns True once there was one.
     """
     asked: list[int] = []
 
@@ -63,7 +63,7 @@ def deferred() -> Iterator[Callable[[], bool]]:
         if asked:
             signal.default_int_handler(number, frame)
         asked.append(number)
-        # In the middle of a write to the stream there can be no other.
+        # An interrupted write to the stream makes another write raise.
         with suppress(RuntimeError):
             if sys.stderr is not None:
                 sys.stderr.write("\nFinishing the files in progress. Press Ctrl-C again to stop now.\n")
@@ -85,16 +85,16 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 _private: dict[str, int] = {}
-"""Folders that are to be emptied before a signal ends us, each with the process that made it: forks inherit this."""
+"""Folders to delete before a signal ends us, each with the pid of its creator, because forks inherit this dict."""
 
 
 @contextmanager
 def emptied_at_a_signal(folder: str) -> Iterator[None]:
-    """Remove a folder before SIGTERM or SIGHUP ends us in a block: nobody else would find what lies in it."""
-    # Imported here: a run with nothing to do needs none of it.
+    """Delete a folder before SIGTERM or SIGHUP ends us in a block: no one else would find its content."""
+    # Imported here: a run with nothing to do doesn't need it.
     import threading
 
-    # Only a main thread may, and who handles one otherwise ends us in its own way.
+    # Only the main thread may set handlers, and one that is already set ends us in its own way.
     if sys.platform != "win32" and threading.current_thread() is threading.main_thread():
         for each in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(each) is signal.SIG_DFL:
@@ -111,7 +111,7 @@ def _empty_and_end(number: int, frame: FrameType | None) -> None:
 
     del frame
     for folder, maker in list(_private.items()):
-        # Another thread may go on writing until the process ends.
+        # Another thread may keep writing until the process ends.
         for _ in range(3 if maker == os.getpid() else 0):
             rmtree(folder, ignore_errors=True)
     signal.signal(number, signal.SIG_DFL)
@@ -119,19 +119,19 @@ def _empty_and_end(number: int, frame: FrameType | None) -> None:
 
 
 class _Raw(io.FileIO):
-    """A stream of the process that takes for written what cannot be written any more, unless the work ends then."""
+    """A stream that drops bytes it can no longer write, unless the work should end with its reader."""
 
     ends_with_its_reader = False
-    """Whether what cannot be written is an error."""
+    """True if a failed write is an error."""
     failure = ""
-    """Why bytes were dropped that somebody may still want, as of a full disk."""
+    """Why bytes were dropped that the user may still want, such as a full disk."""
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write the bytes, or drop them where that cannot be."""
+        """Write the bytes, or drop them if that fails."""
         try:
             return super().write(data)
         except OSError as error:
-            # A terminal that is gone, where its hangup is ignored, is no broken pipe.
+            # A terminal that is gone, with its hangup ignored, reports EIO instead of a broken pipe.
             is_gone = error.errno == errno.EIO and stat.S_ISCHR(os.fstat(self.fileno()).st_mode)
             if not (is_gone or isinstance(error, BrokenPipeError)):
                 self.failure = error.strerror or type(error).__name__
@@ -142,7 +142,7 @@ class _Raw(io.FileIO):
 
 @contextmanager
 def ending_with_its_reader() -> Iterator[None]:
-    """Raise BrokenPipeError in a block that only reads sessions, as soon as nobody reads stdout."""
+    """Raise BrokenPipeError in a block that only reads sessions, as soon as no one reads stdout."""
     if (raw := _raw_stdout()) is None:
         yield
         return
@@ -150,15 +150,15 @@ def ending_with_its_reader() -> Iterator[None]:
     try:
         yield
     finally:
-        # What is left in a buffer is dropped.
+        # The rest of the buffer is dropped.
         raw.ends_with_its_reader = False
 
 
 @contextmanager
 def outliving_their_readers() -> Iterator[None]:
-    """Let stdout and stderr drop what cannot be written: `compress ARCHIVE | head` must not end half-way.
+    """Let stdout and stderr drop what can't be written: `compress ARCHIVE | head` must not stop half-way.
 
-    Where the disk was full, or the like, that is said at the end of the block, and the program fails.
+    If a write failed for another reason, such as a full disk, the end of the block reports it and the program fails.
     """
     if sys.platform == "win32":  # has no such error, and consoles that are no files
         yield
@@ -174,7 +174,7 @@ def outliving_their_readers() -> Iterator[None]:
         yield
     except SystemExit as ended:
         code = ended.code
-    # An interrupt and damage say more than that the output is lost.
+    # An interrupt and damage matter more than lost output.
     if (failure := _unwritten()) and code not in (EXIT_CODE, 5):
         if sys.stderr is not None:
             lost = "Part of the output is lost; what was done to sessions stands. Send the output elsewhere."
@@ -185,7 +185,7 @@ def outliving_their_readers() -> Iterator[None]:
 
 
 def _unwritten() -> str:
-    """Write what is left of stdout; say why part of it could not be written."""
+    """Flush stdout; return why part of it could not be written, or ""."""
     if sys.stdout is None:
         return ""
     with suppress(ValueError):  # it was closed
@@ -200,9 +200,9 @@ def _raw_stdout() -> _Raw | None:
 
 
 class Ran(NamedTuple):
-    """What a program printed, and why that does not count: empty where it ended well.
+    """A program's output, and the reason why it doesn't count ("" if the program succeeded).
 
-    `ended`: a signal to us ended it, so that nothing is to be done in its place.
+    `ended`: a signal to us ended it, so the caller must not continue in another way.
     """
 
     output: bytes
@@ -211,16 +211,16 @@ class Ran(NamedTuple):
 
 
 _LOOK = 0.05
-"""Seconds between two looks whether something ends a program."""
+"""Seconds between two checks for a reason to end a program."""
 GRACE: Final = 2.0
-"""Seconds that the processes of a program have to end by themselves, after a signal that ends us."""
+"""Seconds that a program's processes have to exit by themselves after a signal that ends us."""
 
 
 @contextmanager
 def _noted() -> Iterator[list[int]]:
-    """Only note the signals that end us in a block, and heed the first one behind it; those that are ignored stay so.
+    """Only record signals that would end us in a block, and act on the first one after it. Ignored ones stay ignored.
 
-    What was begun in the block has to be ended first: nobody else would. Only a main thread gets signals.
+    Whatever the block has started must be ended first, because no one else would. Only the main thread gets signals.
     """
     import threading
 
@@ -233,7 +233,7 @@ def _noted() -> Iterator[list[int]]:
     heeded = {each: handler for each, handler in handlers.items() if handler not in (None, signal.SIG_IGN)}
     for each in heeded:
         signal.signal(each, lambda number, _: noted.append(number))
-    # A process that works for another one has interrupts blocked.
+    # A worker process has interrupts blocked.
     mask = signal.pthread_sigmask(signal.SIG_UNBLOCK, heeded)
     try:
         yield noted
@@ -246,7 +246,7 @@ def _noted() -> Iterator[list[int]]:
 
 
 def _must_end(noted: list[int]) -> bool:
-    """Tell whether a signal ends us, or the process for which this one works is gone, which is like one."""
+    """True if a signal is to end us, or the process that this one works for is gone."""
     from multiprocessing import parent_process
 
     parent = parent_process()
@@ -256,7 +256,7 @@ def _must_end(noted: list[int]) -> bool:
 
 
 def _end_group(leader: subprocess.Popen[bytes], noted: Sequence[int]) -> None:
-    """Ask a group of processes to end, and wait for that; not for long, and not if a signal comes once more."""
+    """Ask a process group to exit and wait up to GRACE seconds, or until another signal arrives."""
     import time
 
     said, until = len(noted), time.monotonic() + GRACE
@@ -269,10 +269,10 @@ def _end_group(leader: subprocess.Popen[bytes], noted: Sequence[int]) -> None:
 
 
 def run(command: Sequence[str], given: bytes, *, seconds: float, most: int) -> Ran:
-    """Run a program with something on its stdin; nobody sees its stderr, which may quote what is secret.
+    """Run a program with `given` on its stdin. Its stderr is discarded because it may quote secrets.
 
-    It has a process group of its own, which is killed after so many seconds, after more than `most` bytes of output,
-    and when the program ends: what it began must not hold us up. A signal that ends us ends the group first.
+    It gets its own process group, which is killed after `seconds`, after more than `most` bytes of output, and when the
+    program exits, so that its children can't hold us up. A signal that ends us ends the group first.
     """
     with _noted() as noted:
         return _run(command, given, seconds, most, noted)
@@ -319,12 +319,12 @@ def _run(command: Sequence[str], given: bytes, seconds: float, most: int, noted:
             with suppress(subprocess.TimeoutExpired):
                 child.wait(_LOOK)
     finally:
-        # It may have left others behind.
+        # It may have left children running.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
         code = child.wait()
         for each in threads:
-            # What has left the group may still hold the pipe.
+            # A process that has left the group may still hold the pipe.
             each.join(GRACE)
     if noted:
         failure = "it was stopped together with sessioncompress"

@@ -1,4 +1,4 @@
-"""References: the shortest prefix, of at least twelve digits, of a content's SHA-256 that is unique in its session."""
+"""References: the shortest prefix (at least 12 digits) of a content's SHA-256 that is unique in its session."""
 
 from __future__ import annotations
 
@@ -15,55 +15,55 @@ from sessioncompress.core.model import Kind
 
 FEWEST_DIGITS = 12
 DIGITS = 20
-"""Of a digest, those that a journal notes."""
+"""Digits of a digest that a journal records."""
 _OF_XXH3 = 16
-"""The digest was an XXH3-64 in the first stores. A stranger can make contents of any XXH3."""
+"""Digits of the XXH3-64 that the first stores used. An attacker can construct contents with any XXH3."""
 
 
 class References:
-    """Gives out the references of one session; those that the journal holds are taken."""
+    """Assigns the references of one session; `taken` are the pairs of reference and digest in the journal."""
 
     def __init__(self, taken: Iterable[tuple[str, str]] = ()) -> None:
         self._contents = {int(f"{len(ref):x}{ref}", 16): int(digest, 16) for ref, digest in taken}
 
     def refer(self, content: bytes) -> str:
-        """Give the content its reference: the same one for the same content."""
+        """Return the content's reference; equal contents get the same one."""
         return self.named(content)[0]
 
     def named(self, content: bytes) -> tuple[str, str]:
-        """Give the content its reference, and the digest that this begins."""
+        """Return the content's reference, and the digest that it is a prefix of."""
         name = sha256(content).hexdigest()[:DIGITS]
         digest, digits = int(name, 16), FEWEST_DIGITS
-        # The first digits and how many they are, in one number: it takes less memory than a text.
+        # One number holds the digits and their count: it takes less memory than a string.
         while self._contents.setdefault(digits << 4 * digits | digest >> 4 * (DIGITS - digits), digest) != digest:
             digits += 1
         return name[:digits], name
 
 
 def digests_of(content: bytes) -> tuple[str, str]:
-    """Compute the digest of a content that a journal notes, and the one that the first stores did."""
+    """Return the digest of a content that a journal records, and the digest that the first stores used."""
     return sha256(content).hexdigest()[:DIGITS], xxh3_64_hexdigest(content)
 
 
 def is_of_first_stores(digest: str) -> bool:
-    """Tell whether the digest of a content is one of the first stores."""
+    """True if a content's digest is one that the first stores used."""
     return len(digest) == _OF_XXH3
 
 
 def git_blob(content: bytes) -> str:
-    """Compute the id that git gives this content (as SHA-1 repositories do)."""
+    """Return the id that git gives this content (in SHA-1 repositories)."""
     blob = sha1(b"blob %d\0" % len(content), usedforsecurity=False)
     blob.update(content)
     return blob.hexdigest()
 
 
 def digest_of(written: bytes) -> bytes:
-    """Compute the identity of a content: the first 16 bytes of the SHA-256 of its JSON text."""
+    """Return the identity of a content: the first 16 bytes of the SHA-256 of its JSON text."""
     return sha256(written).digest()[:16]
 
 
 class Attached(NamedTuple):
-    """An image or a document: its media type and its title, where they are known, and its data, in base64 or plain."""
+    """An image or a document: its media type and title, if known, and its data in base64 or plain."""
 
     media: str = ""
     data: str = ""
@@ -72,12 +72,12 @@ class Attached(NamedTuple):
 
     @property
     def is_text(self) -> bool:
-        """Whether it is a document that can be read as it is."""
+        """True if it is a document in plain text."""
         return self.media.startswith("text/") or self.media == "application/json"
 
     @property
     def content(self) -> bytes:
-        """What a reference names: of a text its bytes, of anything else the base64."""
+        """The content that a reference names: the bytes of a text, the base64 of anything else."""
         with suppress(ValueError):
             if self.is_text and not self.is_plain:
                 return b64decode(self.data, validate=True)
@@ -85,11 +85,11 @@ class Attached(NamedTuple):
 
 
 def attached(part: Any) -> Attached:
-    """Read what a content part, or an object in it, holds; of a data URL what that says."""
+    """Read the attachment in a content part, or in an object inside it; a data URL is split into its parts."""
     if not isinstance(part, dict):
         return Attached(data=part if isinstance(part, str) else "")
     holders = [*(each for each in part.values() if isinstance(each, dict)), part]
-    # However an agent spells them.
+    # Agents spell these keys differently.
     texts = {key.lower(): each for holder in holders for key, each in holder.items() if isinstance(each, str)}
     title = texts.get("title") or texts.get("filename") or texts.get("displayname", "")
     media = texts.get("mimetype") or texts.get("media_type") or ("document" if texts.get("type") == "file" else "")
@@ -100,12 +100,12 @@ def attached(part: Any) -> Attached:
     address, comma, data = max(texts.values(), key=len, default="").partition(";base64,")
     if comma:
         return Attached(address.removeprefix("data:").partition(";")[0], data, title)
-    # What has an address alone is elsewhere.
+    # An attachment with only an address is stored elsewhere.
     return Attached(media, "" if "://" in address[:32] else address, title)
 
 
 def content_of(value: object, kind: Kind) -> bytes:
-    """Find what a reference names: the text of a string, an image's data, the JSON of anything else."""
+    """Return what a reference names: a string's text, an image's data, or the JSON of anything else."""
     if kind is Kind.IMAGE and isinstance(value, dict):
         return attached(value).content
     return value.encode() if isinstance(value, str) else orjson.dumps(value)

@@ -1,13 +1,12 @@
-"""Put new values into a line's bytes: everything outside a replaced value stays the original bytes.
+"""Put new values into a line's bytes: everything outside a replaced value stays byte for byte.
 
-An old value that stands in the line exactly once is found by its bytes. Any other is found by where it stands: the
-line is walked together with its parsed document, in document order. Either way the result is parsed and compared
-with the intended document; where anything differs (duplicate keys, a number that does not survive parsing) the line
-is left alone.
+An old value that occurs in the line exactly once is found by its bytes. Any other is found by its position: the line is
+walked along with its parsed document, in document order. Either way the result is parsed and compared with the intended
+document. If anything differs (duplicate keys, a number that does not survive parsing), the line is left alone.
 
-A path may go on into the JSON that a string holds. That text is spliced in the same way, and stays a string.
+A path may continue into JSON inside a string. That text is spliced in the same way, and stays a string.
 
-A member that is Added goes behind the last one of its object.
+An Added member is written after the last one of its object.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ class _Removed:
 
 
 REMOVED: Final = _Removed()
-"""The one value that stands for: take this member or element out."""
+"""The value that means: remove this member or element."""
 
 literal: Callable[[Any], bytes] = orjson.dumps
-"""Writes a value as JSON.stringify would, as far as orjson agrees."""
+"""Writes a value as JSON.stringify would, except where orjson differs."""
 
 
 class Added(NamedTuple):
@@ -44,19 +43,19 @@ _SPACE = re.compile(rb"[ \t\r\n]*")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SCALAR = re.compile(rb"[^,\]}\s]+")
 _TO_BRACKET = re.compile(rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+[\[\]{}]', re.DOTALL)
-"""Up to the next bracket that stands in no string."""
+"""Up to the next bracket outside a string."""
 _OPEN = (b"[", b"{")
 _CLOSE = b"]}"
 _COMMA = ord(",")
 _LAST_SPACE = 0x20
 
 _FEW = 16
-"""So many values are looked for one by one, each through the whole line, in as many places; else in one walk."""
+"""Up to this many values are searched for one by one, each at up to this many places; more are found in one walk."""
 
 _NONE_WRITTEN: Mapping[JsonPath, bytes] = {}
 
 Edit = tuple[int, int, bytes]
-"""Start and end of the bytes that go, and the bytes that come in their place."""
+"""Start and end of the bytes to remove, and the bytes to put there."""
 
 
 class CannotSplice(ValueError):
@@ -64,7 +63,7 @@ class CannotSplice(ValueError):
 
 
 def within(text: str) -> Any:
-    """Parse a text that is the JSON of an object or a list; None where it is not."""
+    """Parse a text that is the JSON of an object or a list; return None if it isn't."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:
@@ -76,10 +75,10 @@ def within(text: str) -> Any:
 def splice(
     raw: bytes, document: Any, values: Mapping[JsonPath, Any], written: Mapping[JsonPath, bytes] = _NONE_WRITTEN
 ) -> tuple[bytes, Any]:
-    """Replace (or remove, where REMOVED) the values at these paths of a line; return it with its parsed document.
+    """Replace (or remove, if REMOVED) the values at these paths of a line; return the new line and its parsed document.
 
-    `document` is the parsed line; it is changed in place to the intended document. `written` holds the JSON text of
-    new values, as far as that is known. Raises CannotSplice.
+    `document` is the parsed line; it is changed in place to the intended document. `written` holds the JSON text of new
+    values, if known. Raises CannotSplice.
     """
     try:
         values = _folded(document, values)
@@ -96,9 +95,9 @@ def splice(
 
 
 def cuts_of(raw: bytes, document: Any, values: Mapping[JsonPath, Any]) -> list[Edit]:
-    """Find the cuts that replace the values at these paths, and change nothing yet. Raises CannotSplice.
+    """Return the edits that replace the values at these paths, without making them. Raises CannotSplice.
 
-    What `document` says of values at other paths need not be true: it may hold less than the bytes.
+    At other paths `document` may hold less than the bytes do.
     """
     try:
         return sorted(_walked(raw, document, values)) if values else []
@@ -107,7 +106,7 @@ def cuts_of(raw: bytes, document: Any, values: Mapping[JsonPath, Any]) -> list[E
 
 
 def _folded(document: Any, values: Mapping[JsonPath, Any]) -> Mapping[JsonPath, Any]:
-    """Put the values that stand inside a string's JSON into that string: it is the value to replace."""
+    """Fold values inside a string's JSON into that string, which then is the value to replace."""
     inside: dict[JsonPath, dict[JsonPath, Any]] = {}
     outside: dict[JsonPath, Any] = {}
     for path, value in values.items():
@@ -128,7 +127,7 @@ def _folded(document: Any, values: Mapping[JsonPath, Any]) -> Mapping[JsonPath, 
 
 
 def edited(raw: bytes, edits: Iterable[Edit]) -> bytes:
-    """Make edits, which are in their order."""
+    """Apply edits, which are in byte order."""
     parts: list[bytes] = []
     position = 0
     for start, end, new in edits:
@@ -139,7 +138,7 @@ def edited(raw: bytes, edits: Iterable[Edit]) -> bytes:
 
 
 def _cut(raw: bytes, cuts: list[Edit]) -> tuple[bytes, Any]:
-    """Make the cuts; parse what comes of them, which is None where it is no JSON."""
+    """Apply the cuts and parse the result; the parsed value is None if it is not JSON."""
     line = edited(raw, sorted(cuts))
     try:
         return line, orjson.loads(line)
@@ -162,9 +161,9 @@ def _walked(raw: bytes, document: Any, values: Mapping[JsonPath, Any]) -> list[E
 def _unique(
     raw: bytes, document: Any, values: Mapping[JsonPath, Any], written: Mapping[JsonPath, bytes]
 ) -> list[Edit] | None:
-    """Find the cuts where each old value, written as orjson writes it, stands in the line exactly once.
+    """Return the cuts if each old value, as orjson writes it, occurs in the line exactly once; else None.
 
-    It spares the walk for nearly every line. Whether the place is right, the comparison of the whole line shows.
+    This saves the walk for nearly every line. The comparison of the whole line shows whether the place is right.
     """
     cuts: list[Edit] = []
     for path, value in values.items():
@@ -189,9 +188,10 @@ def _unique(
 
 
 def _only(raw: bytes, old: bytes) -> int:
-    """Find where the bytes stand, or -1 unless they stand there once. Long needles are slow to search for whole.
+    """Return where the bytes occur, or -1 unless they occur exactly once.
 
-    So their first ones are looked for. It is also -1 where these stand in too many places to be compared there.
+    Searching for long needles is slow, so only their beginning is searched for. The result is also -1 if that occurs in
+    too many places to compare.
     """
     start = old[:48]
     only = -1
@@ -208,7 +208,7 @@ def _only(raw: bytes, old: bytes) -> int:
 
 
 class _New(NamedTuple):
-    """A leaf of the tree of wanted paths: the value to put there."""
+    """A leaf in the tree of wanted paths: the value to put there."""
 
     value: Any
 
@@ -216,9 +216,10 @@ class _New(NamedTuple):
 def _walk(
     raw: bytes, position: int, container: Any, wanted: dict[str | int, Any], cuts: list[Edit], to_end: bool
 ) -> int:
-    """Collect the cuts inside this container; return where it ends, if the caller must know (`to_end`), else -1.
+    """Collect the cuts in this container; return its end if the caller needs it (`to_end`), else -1.
 
-    A removed member goes with the comma before it, or behind it where nothing before it stays. Added ones come last.
+    A removed member takes the comma before it with it, or the comma after it if nothing before it stays. Added members
+    go last.
     """
     keyed = isinstance(container, dict)
     left = len(wanted)
@@ -252,7 +253,7 @@ def _walk(
         previous_end = end
         begin = following
     if left:
-        # They must be all that was not found in the object.
+        # The rest must be members to add, which the object doesn't have.
         new = {
             step: node.value.value
             for step, node in wanted.items()
@@ -270,14 +271,14 @@ def _walk(
 
 
 def _intend(document: Any, values: Mapping[JsonPath, Any]) -> None:
-    """Change the document as the splice changes the bytes."""
+    """Change the document the way the splice changes the bytes."""
     gone: dict[JsonPath, set[str | int]] = {}
     for path, value in values.items():
         if value is REMOVED:
             gone.setdefault(path[:-1], set()).add(path[-1])
         else:
             _parent(document, path)[path[-1]] = value.value if isinstance(value, Added) else value
-    # What is deeper goes first, so that indexes hold.
+    # Deeper paths go first, so that indexes stay valid.
     for parent, steps in sorted(gone.items(), key=lambda each: len(each[0]), reverse=True):
         holder = _parent(document, (*parent, ""))
         if isinstance(holder, list):
@@ -294,7 +295,7 @@ def _parent(document: Any, path: JsonPath) -> Any:
 
 
 def after_space(raw: bytes, position: int) -> int:
-    """Find the next byte that is no white space."""
+    """Return the position of the next byte that is not white space."""
     if position < len(raw) and raw[position] > _LAST_SPACE:
         return position
     match = _SPACE.match(raw, position)
@@ -307,7 +308,7 @@ def _written_key(key: str) -> bytes:
 
 
 def _after_key(raw: bytes, position: int, key: str) -> int:
-    """Find where the member's value starts; the key may be written with spaces and escapes of any kind."""
+    """Return where the member's value starts; its key may be written with spaces and escapes of any kind."""
     written = _written_key(key)
     if raw.startswith(written, position):
         return after_space(raw, position + len(written))
@@ -318,7 +319,7 @@ def _after_key(raw: bytes, position: int, key: str) -> int:
 
 
 def _skip(raw: bytes, position: int, value: Any) -> int:
-    """Find the end of the value that starts here: by comparing where orjson writes it the same, else by scanning."""
+    """Return the end of the value that starts here: by comparison if orjson writes it the same, else by scanning."""
     try:
         written = orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -329,7 +330,7 @@ def _skip(raw: bytes, position: int, value: Any) -> int:
 
 
 def end_of_value(raw: bytes, position: int) -> int:
-    """Find the end of the JSON value that starts here. Raises CannotSplice where none does."""
+    """Return the end of the JSON value that starts here. Raises CannotSplice if there is none."""
     first = raw[position : position + 1]
     if first not in _OPEN:
         match = (_STRING if first == b'"' else _SCALAR).match(raw, position)

@@ -1,4 +1,4 @@
-"""Make text from outside safe to print: names, errors and tool output may hold escapes that a terminal obeys."""
+"""Make external text safe to print: names, errors and tool output may contain escapes that a terminal obeys."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 
 KB = 1024
 OBJECT_STORES = ("s3://", "gs://", "az://")
-"""How a URL of an object store begins."""
+"""The prefixes of object store URLs."""
 
 
 def printable(text: str) -> str:
-    r"""Escape every character that does not simply print: \x1b, \u202e, \U000e0001.
+    r"""Escape every character that is not printable: \x1b, \u202e, \U000e0001.
 
-    A byte of a file name that is not UTF-8 (a lone surrogate in Python) becomes that byte: \xff.
+    A byte of a file name that is not UTF-8 (a lone surrogate in Python) is written as that byte: \xff.
     """
     if text.isprintable():
         return text
@@ -25,7 +25,7 @@ def printable(text: str) -> str:
 
 
 def quote(text: str) -> str:
-    r"""Quote a word for a shell so that it runs as printed: with what does not simply print it becomes $'\x1b'."""
+    r"""Quote a word for a shell so that it runs as printed; with unprintable characters it becomes $'\x1b'."""
     if text.isprintable():
         return shell_word(text)
     plain = set(range(0x20, 0x7F)) - set(b"'\\")
@@ -34,28 +34,28 @@ def quote(text: str) -> str:
 
 
 def restoring(backups: object, *words: str) -> str:
-    """Write a command that restores, in quotes, for a user who may have a folder of backups, a path or None."""
+    """Write a quoted `restore` command; `backups` is the user's backup folder, or None."""
     where = [] if backups is None else ["--backup-dir", quote(str(backups))]
     return f"'{' '.join(['sessioncompress restore', *where, *words])}'"
 
 
 def printable_json(text: str) -> str:
-    r"""Escape every character of JSON text that does not simply print, as JSON does: \u202e, \udb40\udc01.
+    r"""Escape every unprintable character of JSON text as JSON does: \u202e, \udb40\udc01.
 
-    It stands for the same document. Line breaks between its parts stay.
+    The result is the same document. Line breaks between its parts stay.
     """
     lines = text.split("\n")
     return "\n".join(line if line.isprintable() else "".join(map(_json_escaped, line)) for line in lines)
 
 
 def shown_url(url: str) -> str:
-    """Write a URL without what may be secret: the user in it, its query and its fragment."""
-    # Imported here: hardly any run shows one.
+    """Write a URL without its potentially secret parts: user, query and fragment."""
+    # Imported here: hardly any run shows a URL.
     from urllib.parse import urlsplit
 
     try:
         parts = urlsplit(url)
-        # Raises where a part of a password would be taken for the port.
+        # Raises if part of a password would be parsed as the port.
         _ = parts.port
     except ValueError:
         return "(no URL)"
@@ -63,12 +63,12 @@ def shown_url(url: str) -> str:
 
 
 def utf8(text: str) -> str:
-    """Make text that JSON can hold: a file name that is no UTF-8 is written with its bytes escaped."""
+    """Return text that JSON can hold: the bytes of a file name that is not UTF-8 are escaped."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def json_safe(value: Any) -> Any:
-    """Return a value of lists and objects with all strings in it as utf8() returns them."""
+    """Return a value of lists and objects with utf8() applied to every string in it."""
     if isinstance(value, dict):
         return {key: json_safe(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -85,7 +85,7 @@ def _json_escaped(char: str) -> str:
 
 def _escaped(char: str) -> str:
     code = ord(char)
-    # What Python makes of the bytes of a file name that are not UTF-8.
+    # Python decodes the non-UTF-8 bytes of a file name to these.
     if code in range(0xDC80, 0xDD00):
         code &= 0xFF
     if code <= 0xFF:  # noqa: PLR2004
@@ -94,12 +94,12 @@ def _escaped(char: str) -> str:
 
 
 def counted(number: int, one: str, several: str) -> str:
-    """Write a number with the word for as many."""
+    """Write a number with its noun in singular or plural."""
     return f"{number:,} {one if number == 1 else several}"
 
 
 def unit(size: int) -> tuple[int, str]:
-    """Choose the unit in which a size has four digits at most before the point: KB, MB or GB, of 1,024."""
+    """Return the unit (bytes, name) in which a size has at most four digits before the point: KB (1,024), MB or GB."""
     for power, name in enumerate(("KB", "MB"), 1):
         if abs(size) < 10_000 * KB**power:
             return KB**power, name
@@ -107,9 +107,9 @@ def unit(size: int) -> tuple[int, str]:
 
 
 def kb(size: int, beside: int = 0) -> str:
-    """Format bytes as the terminal, the page and reasons show them: `338 KB`, and from 10,000 KB on `12.3 MB`.
+    """Format bytes for the terminal, the page and reasons: `338 KB`, and from 10,000 KB on `12.3 MB`.
 
-    Next to a larger size, `beside`, it has that one's unit, if it is at least 1 in it.
+    If a larger size (the second argument) is shown next to it, use that size's unit, provided the value is at least 1 in it.
     """
     of, name = unit(size)
     if abs(size) >= unit(beside)[0] > of:
@@ -123,14 +123,14 @@ def less(before: int, after: int) -> str:
 
 
 def smaller(before: int, after: int) -> str:
-    """Format a reduction in percent, rounded down: it is never claimed to be more than it is."""
+    """Format a reduction in percent, rounded down so that it never claims too much."""
     if after >= before:
         return "not smaller"
     return f"{int(100 * (before - after) / before) or 'less than 1'} % smaller"
 
 
 def file_line(name: str, status: str, reason: str) -> str:
-    """Write why one file is as it was."""
+    """Write why one file was left unchanged."""
     return f"{name}: {status}: {reason}"
 
 
@@ -139,13 +139,13 @@ _MOST_REASONS = 8
 
 
 def reasons_lines(reasons: Iterable[tuple[str, str]]) -> list[str]:
-    """Write why files are as they were, by status, and together where reasons differ only in numbers.
+    """Write why files were left unchanged, by status; reasons that differ only in numbers are merged.
 
-    `3 skipped: 2 to 98 KB, under the threshold of 100 KB`. What stands behind a semicolon is left out.
+    `3 skipped: 2 to 98 KB, under the threshold of 100 KB`. Text after a semicolon is left out.
     """
     alike: dict[tuple[str, ...], list[list[str]]] = {}
     for status, reason in reasons:
-        # Words and numbers in turn.
+        # Words and numbers alternate.
         parts = _NUMBER.split(reason.partition(";")[0])
         alike.setdefault((status, *parts[::2]), []).append(parts[1::2])
     most = sorted(alike.items(), key=lambda each: -len(each[1]))
@@ -165,14 +165,14 @@ def _span(numbers: Iterable[str]) -> str:
 
 
 def files_line(files: int, statuses: Mapping[str, int], more: str = "") -> str:
-    """Write how many files there were, and how many of each status; `more` is one part more."""
+    """Write the number of files, and of each status; `more` is one extra part."""
     parts = [*(f"{number} {status}" for status, number in statuses.items() if number), *([more] if more else [])]
     said = f"total: {counted(files, 'file', 'files')}"
     return f"{said} ({', '.join(parts)})" if parts else said
 
 
 _MOST_REFS = 8
-"""References that a text names; `--json` has all."""
+"""Maximum references listed in a text; `--json` has all."""
 ALREADY = "no line in it is rewritten"
 ALREADY_BUT = "no line that its journal knows is rewritten"
 NONE_STORED = "no originals are stored"
@@ -180,7 +180,7 @@ CHANGED_SINCE = "it was changed since the last run, not only appended to"
 
 
 def changed_lines(numbers: Sequence[int], refs: Iterable[str]) -> str:
-    """Write which rewritten lines were changed, and how to see what runs took from them; nothing where none was."""
+    """Write which rewritten lines were changed, and how to see their originals; "" if none were."""
     if not numbers:
         return ""
     one = len(numbers) == 1
@@ -191,14 +191,14 @@ def changed_lines(numbers: Sequence[int], refs: Iterable[str]) -> str:
 
 
 def older(number: int) -> str:
-    """Write that a store lacks a run; nothing where it lacks none."""
+    """Write that a store lacks a run that rewrote `number` lines; "" if there are none."""
     lines = counted(number, "line", "lines")
     told = f"its store is older than the session: it lacks a run, which rewrote {lines}; "
     return f"{told}the branch or machine that ran last may have the whole store" if number else ""
 
 
 def elsewhere(lines: Mapping[Any, int]) -> str:
-    """Write which other stores know lines that the one in use does not; nothing where there are none."""
+    """Write which other stores know lines that the one in use does not; "" if there are none."""
     return "; ".join(
         f"{counted(number, 'line is', 'lines are')} known only to its other store, {printable(str(journal))}: if you "
         "trust that one, 'restore --from-markers' uses it, too"
@@ -208,19 +208,19 @@ def elsewhere(lines: Mapping[Any, int]) -> str:
 
 
 def not_there(number: int) -> str:
-    """Write that a session holds less than its store knows; nothing where nothing is missing."""
+    """Write that a session holds fewer lines than its store knows; "" if none are missing."""
     lines = counted(number, "line that its store knows is", "lines that its store knows are")
     return f"an older state of the session: {lines} missing" if number else ""
 
 
 def staying(number: int, which: str) -> str:
-    """Write that markers stay whose originals are there; nothing where there are none."""
+    """Write that markers stay although their originals exist; "" if there are none."""
     why = f"{which}: 'restore --from-markers' puts back what they stand for"
     return f"{counted(number, 'marker stays', 'markers stay')} {why}" if number else ""
 
 
 def strangers(number: int) -> str:
-    """Write that markers stay which a session's journal does not know; nothing where there are none."""
+    """Write that markers unknown to the session's journal stay; "" if there are none."""
     why = (
         "that its journal does not know: they are quotes, or from another session or merge side, and then "
         "'restore --from-markers --originals OTHER' puts back what they stand for"
@@ -229,14 +229,14 @@ def strangers(number: int) -> str:
 
 
 def unreadable(numbers: Iterable[int]) -> str:
-    """Write of which lines, counted from 0, the originals cannot be read; nothing where all can."""
+    """Write which lines (counted from 0) have unreadable originals; "" if there are none."""
     lines = [number + 1 for number in sorted(numbers)]
     which = "original of line" if len(lines) == 1 else "originals of lines"
     return f"the {which} {listed(lines)} cannot be read" if lines else ""
 
 
 def listed(items: Sequence[int | str], most: int = 10) -> str:
-    """Write numbers or names as a text says them: `3, 7 and 9`; of many the first, and how many more."""
+    """Write a list as prose: `3, 7 and 9`; of a long one the first `most`, and how many more."""
     shown = [each if isinstance(each, str) else f"{each:,}" for each in items[:most]]
     if len(items) > most:
         shown.append(f"{len(items) - most:,} more")
@@ -246,11 +246,11 @@ def listed(items: Sequence[int | str], most: int = 10) -> str:
 _FORM = "%Y-%m-%dT%H:%M:%SZ"
 _WRITTEN = "%04d-%02d-%02dT%02d:%02d:%02dZ"
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
-"""The years 1 to 9999: a file or a clock may be set to others, which nothing reads."""
+"""Seconds of the years 1 and 9999. Files and clocks may be set to other years, which nothing reads."""
 
 
 def written_time(seconds: float) -> str:
-    """Write seconds since 1970 as a text; those of another year than 1 to 9999 as the first or the last of these."""
+    """Write seconds since 1970 as text, clamped to the years 1 to 9999."""
     return _WRITTEN % time.gmtime(min(max(seconds, _FIRST), _LAST))[:6]
 
 
@@ -258,14 +258,14 @@ _RUN_FORM = "%04d%02d%02d-%02d%02d%02d-%04x"
 
 
 def run_id(seconds: float) -> str:
-    """Name a run by when it begins, in seconds since 1970: UTC, and parts of a second, so that names sort by time."""
+    """Name a run by its start in seconds since 1970: UTC with fractions of a second, so that names sort by time."""
     seconds = min(max(seconds, _FIRST), _LAST)
-    # Two runs hardly ever begin in the same 65,536th of a second.
+    # Two runs hardly ever start in the same 65,536th of a second.
     return _RUN_FORM % (*time.gmtime(seconds)[:6], int(seconds % 1 * (1 << 16)))
 
 
 def said_time(text: str) -> float | None:
-    """Read the seconds since 1970 that a text says, also of a time to come; None where it says no time."""
+    """Parse a time, past or future, to seconds since 1970; return None if the text is not a time."""
     # Imported here because few commands read a time.
     import calendar
 
@@ -276,7 +276,7 @@ def said_time(text: str) -> float | None:
 
 
 def age(since: float) -> str:
-    """Format how long ago a time was, in seconds since 1970; one to come is now."""
+    """Format how long ago a time (in seconds since 1970) was; a future time counts as now."""
     seconds = max(time.time() - since, 0)
     units = (("d", 24 * 3600), ("h", 3600), ("min", 60))
     unit, length = next((each for each in units if seconds >= each[1]), units[-1])
@@ -287,10 +287,10 @@ CHARACTERS_PER_TOKEN = 4
 
 
 def estimate(characters: int, each: float = CHARACTERS_PER_TOKEN) -> int:
-    """Estimate the tokens of so many characters, rounded up; a token has so many of them `each`."""
+    """Estimate the tokens in this many characters, rounded up; `each` is the number of characters per token."""
     return ceil(characters / each)
 
 
 def joined(*reasons: str) -> str:
-    """Join what is to be said of a session; what is empty is left out."""
+    """Join reasons with semicolons, skipping empty ones."""
     return "; ".join(filter(None, reasons))
