@@ -109,7 +109,7 @@ def unit(size: int) -> tuple[int, str]:
 def kb(size: int, beside: int = 0) -> str:
     """Format bytes for the terminal, the page and reasons: `338 KB`, and from 10,000 KB on `12.3 MB`.
 
-    If a larger size (the second argument) is shown next to it, use that size's unit, provided the value is at least 1 in it.
+    Next to a larger size (the second argument), use that size's unit if the value is at least 1 in it.
     """
     of, name = unit(size)
     if abs(size) >= unit(beside)[0] > of:

@@ -1,1 +1,1 @@
-"""Each agent, with its relatives, in a file, or in several whose names begin alike; table.py lists them."""
+"""One file per agent and its forks, or several files with a common prefix; table.py lists the agents."""

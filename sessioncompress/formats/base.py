@@ -1,4 +1,4 @@
-"""What a format gives the other stages: recognize, read a line, hang the lines together, say what may change."""
+"""The interface of a format: recognize a session, read a line, link the lines, and list what may change."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from sessioncompress.core.text import json_safe
 from sessioncompress.formats import values
 
 Entry = dict[str, Any]
-"""One line's parsed JSON object."""
+"""The parsed JSON object of one line."""
 
 HEAD_LINES = 64
-"""So many of a session's first lines are looked at to tell its format."""
+"""Number of a session's first lines that are used to detect its format."""
 
 
 class Head(NamedTuple):
-    """The first parsed lines of a file, or messages of a document: then `document` is all of it but its messages."""
+    """A file's first parsed lines, or a document's first messages; `document` then holds everything else."""
 
     entries: tuple[Entry, ...]
     document: Any = None
     parsed: Mapping[bytes, Entry] = MappingProxyType({})
-    """The same entries by their bytes: what reads all of the file need not parse them again."""
+    """The same entries by their bytes, so that a reader of the whole file need not parse them again."""
 
 
 class Name(NamedTuple):
-    """What a session's header says of whose it is: its own id, and what names the session that it was forked from.
+    """A session's identity according to its header: its id, and the names of the sessions that it was forked from.
 
-    `project` is the folder that it was begun in; where the agent notes only that, the SHA-256 of its path in hex.
+    `project` is the folder in which it was started, or the SHA-256 of that path in hex if the agent records only that.
     """
 
     id: str = ""
@@ -54,15 +54,15 @@ class Name(NamedTuple):
 
 
 def name_of(own: Any, project: Any = "", *parents: Any) -> Name:
-    """Make a name of what a header holds, where each value may be anything."""
+    """Make a Name of a header's values, which may be of any type."""
     named = tuple(filter(None, map(values.text, parents)))
     return Name(values.text(own), named, values.text(project))
 
 
 class Cleared(NamedTuple):
-    """What an agent leaves of a result that it clears: a text, and members that it adds, by their paths.
+    """The text that an agent leaves when it clears a result, and the members that it adds, by their paths.
 
-    The text is None where the agent keeps the result, and says its own words to the model in its place.
+    The text is None if the agent keeps the result, and only shows the model other words.
     """
 
     text: str | None
@@ -70,7 +70,10 @@ class Cleared(NamedTuple):
 
 
 class CannotCheckpoint(Exception):
-    """Why a session can have no checkpoint, and what to do: two sentences' worth of words, as an error says them."""
+    """A session can't have a checkpoint: `what` is the reason, and `remedy` is what to do.
+
+    Both are phrased for an error message.
+    """
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(what)
@@ -78,48 +81,50 @@ class CannotCheckpoint(Exception):
 
 
 class Reader(ABC):
-    """Reads the lines of one file in their order; may keep what the lines before said."""
+    """Reads the lines of one file in order; it may keep state from earlier lines."""
 
     purposes: Mapping[str, Purpose] = {"read": Purpose.READ, "write": Purpose.WRITE, "bash": Purpose.COMMAND}
-    """What the agent's tools are for, by their names in lower case; of any other nothing is supposed."""
+    """The purposes of the agent's tools, by lower-case name; other tools are Purpose.OTHER."""
 
     part_keys: Sequence[str] = values.PART_KEYS
-    """The arguments that name the part of a file that a read is about, where the agent's reads can have one."""
+    """The arguments that select a part of a file, if the agent's reads support that."""
 
     reads_as = ""
-    """Set where what a read returns is never, or not surely, the file itself: its lines come with their numbers."""
+    """Set if a read's result is not, or may not be, the file itself: its lines are numbered, for example."""
 
     linking: Sequence[str] = ()
-    """The keys, with a dot behind what they stand in, of the strings that hang lines together: what is picked from a
-    line that is too large to be parsed."""
+    """The keys (with a dot after the outer key) of the strings that link lines.
+
+    They are extracted from lines that are too large to be parsed.
+    """
 
     def __init__(self) -> None:
         self.asked: dict[str, Call] = {}
-        """The calls that wait for their results, so that a result's names are those of its call, held once."""
+        """The calls that wait for their results. A result then shares its call's strings instead of holding copies."""
 
     @abstractmethod
     def line(self, raw: bytes, entry: Entry) -> Line:
-        """Read what the plan must know of this line."""
+        """Return what the plan must know about this line."""
 
     def said(self, entry: Entry) -> Iterable[Said]:
-        """Read what was said in an entry of the live path, in its order; of what the agent puts in itself nothing.
+        """Yield the utterances in an entry of the live path, in order, without the agent's own insertions.
 
-        It never raises, whatever the entry holds, and counts on no entry before.
+        It accepts any entry without raising, and depends on no earlier entry.
         """
         return ()
 
     def may_prompt(self, raw: bytes) -> bool:
-        """Tell by a line's bytes whether it may hold a prompt: who only counts prompts parses no other line."""
+        """True if a line, by its bytes, may hold a prompt; code that only counts prompts parses no other line."""
         return b'"user"' in raw
 
     def said_call(self, name: Any, tool: Any, given: Any) -> Said:
-        """Read what a call says: its tool, and what that was given."""
+        """Read a call as Said: its tool and arguments."""
         tool = values.text(tool)
         purpose = self.purposes.get(tool.lower(), Purpose.OTHER)
         return Said(Say.CALL, tool=tool, call=values.text(name), purpose=purpose, given=values.fields(given))
 
     def call(self, name: Any, tool: Any, given: Any, stays: str | None = None) -> Call:
-        """Read a call, which then waits for its result; `stays` is the part of its name that no change cuts."""
+        """Read a call, which then waits for its result; `stays` is the part of its name that no change removes."""
         name, tool, given = values.text(name), intern(values.text(tool)), values.fields(given)
         purpose = self.purposes.get(tool.lower(), Purpose.OTHER)
         parts = [self.reads_as] if self.reads_as and purpose is Purpose.READ else []
@@ -137,55 +142,58 @@ class Reader(ABC):
         return made
 
     def answered(self, name: Any) -> Call:
-        """Find the call that a result answers, which waits no longer; one without a tool where nobody made it."""
+        """Return the call that a result answers, and stop waiting for it.
+
+        If no call is known, return one without a tool.
+        """
         name = values.text(name)
         return self.asked.pop(name, None) or Call(name, name, "", Purpose.OTHER)
 
 
 class Format(ABC):
-    """One agent's way to write sessions. An agent's class says what differs from the defaults here."""
+    """One agent's session format. An agent's class overrides only the defaults that differ."""
 
     name: str
     """The name in reports and in `--json`."""
 
     reader: type[Reader]
-    """What reads the lines; made anew for each file."""
+    """The class that reads the lines; each file gets a new instance."""
 
     other_tools: str = ""
-    """The agent's own tools besides those of which its reader tells the purpose, in lower case, parted by blanks."""
+    """The agent's other tools (the reader lists those with a purpose), in lower case, separated by blanks."""
 
     kept_tools: frozenset[str] = frozenset()
-    """The tools whose calls and results stay, in lower case: they hold the user's words, or a resume reads them."""
+    """Tools whose calls and results stay, in lower case: they hold the user's words, or a resume reads them."""
 
     listings: frozenset[str] = frozenset()
-    """The attachments that list what the agent has (skills, agents, tools), by the name that their blocks bear."""
+    """Attachments that list the agent's skills, agents or tools, by the name in their blocks."""
 
     links: re.Pattern[str] | None = None
-    """What in a result's text names a file of the agent, and must stay there: it deletes what no session names."""
+    """Text in a result that names an agent's file and must stay: the agent deletes files that no session names."""
 
     preamble: re.Pattern[str] | None = None
-    """What the agent writes above a result's own text, maybe nothing: a preview shows only what `ended` finds in it."""
+    """The agent's lines above a result's own text, possibly none; a preview shows only `ended` of them."""
 
     ended: re.Pattern[str] | None = None
-    """How a command ended, as such lines say it, or a result in JSON."""
+    """The line (or JSON member in a result) that reports how a command ended."""
 
     longest_state = 0
-    """Bytes. What is so long at most, beside the result of a tool that we do not know, may be an extension's state."""
+    """Bytes. Details of an unknown tool's result up to this size may be an extension's state."""
 
     of_tasks: frozenset[str] = frozenset()
     """Tools whose newest mirror in each task stays, because a fork may start right after it."""
 
     thanks: str = ""
-    """The text that the agent answers its own summary with, and so a checkpoint writes after ours."""
+    """The reply that the agent writes to its own summary; a checkpoint writes it after ours."""
 
     bare: Mapping[JsonPath, Any] = MappingProxyType({})
     """The values, by path, that replace an entry that is entirely a mirror; one path is the mirror's own."""
 
     answer_marks: tuple[bytes, ...] = ()
-    """Bytes of which one stands in every entry that answer() says something of."""
+    """Each entry for which answer() returns something contains one of these."""
 
     titles: Sequence[JsonPath] = ()
-    """Where an entry, or what stands around a document's messages, has the session's title; the strongest first."""
+    """Paths of the session's title in an entry, or outside a document's messages; the first one wins."""
 
     @cached_property
     def tools(self) -> frozenset[str]:
@@ -194,115 +202,115 @@ class Format(ABC):
 
     @abstractmethod
     def recognizes(self, head: Head) -> bool:
-        """Tell from the content, never from the file's name, whether the file is this agent's."""
+        """True if the file is this agent's, judged by its content and never by its name."""
 
     @abstractmethod
     def named(self, head: Head) -> Name:
-        """Read the session's id, what it was forked from, and where it was begun; empty where the header names none."""
+        """Read the session's id, its fork sources and its folder; empty if the header has none."""
 
     def shape(self, lines: Lines) -> Shape:
-        """Find the live path and the dead history; here all entries follow each other, whatever their ids.
+        """Return the live path and the dead history; here all entries follow each other, whatever their ids.
 
-        Where entries name their parents, tree_shape() finds it.
+        Formats whose entries name their parents use tree_shape() instead.
         """
         live = entries(lines)
         return Shape(array("I", live), frozenset(dead(lines, live)))
 
     @abstractmethod
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
-        """Tell whether the value at a path of an entry may become that one (or be REMOVED).
+        """True if the value at a path of an entry may become `value` (or be REMOVED).
 
-        It is asked for every single change, whoever proposed it: what it does not name stays as it is.
+        Every single change is checked here, whatever proposed it; a value without permission stays.
         """
 
     def stand_in(self, path: JsonPath, value: Any) -> Any:
-        """Give what takes a mirror's place: REMOVED, or a value that the agent accepts there.
+        """Return a mirror's replacement: REMOVED, or a value that the agent accepts there.
 
-        Of a text it may be Treatment.REFERENCE, which asks for its reference.
+        For a text it may be Treatment.REFERENCE, which asks for its reference.
         """
         return REMOVED
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
-        """Give what the agent itself leaves of a result of this entry that it clears `now`, in ms since 1970.
+        """Return what the agent itself leaves when it clears a result of this entry `now` (ms since 1970).
 
-        None where it has no words of its own for that.
+        None if the agent has no form of its own for that.
         """
         return None
 
     def text_part(self, text: str, part: Mapping[str, Any]) -> Any:
-        """Make a content part of a text, for the place of an image's part."""
+        """Return a content part that holds a text, to replace an image's part."""
         return {"type": "text", "text": text}
 
     def images_of(self, path: JsonPath) -> JsonPath:
-        """Tell where the images stand that go with a result's text at this path, since no text can take their places.
+        """Return the path of the images next to a result's text at this path, which no text can replace.
 
-        Nowhere, where all stand among texts.
+        Empty if all images are among the texts.
         """
         return ()
 
     def answer(self, entry: Entry) -> Answer | None:
-        """Read what an entry says of the request that it answers, or of those behind it; None where it says nothing.
+        """Return what an entry records about its own request, or about the following ones; None if nothing.
 
-        It never raises, whatever the entry holds.
+        It accepts any entry without raising.
         """
         return None
 
     parent_key = ""
-    """The key that names an entry's parent, where what the agent writes next hangs on a checkpoint's line."""
+    """The key that names an entry's parent, for agents whose next entry is linked to a checkpoint's line."""
 
     splits_turns = True
-    """Whether a checkpoint may keep a turn from its middle on; else the first line that it keeps is a prompt."""
+    """True if a checkpoint may begin inside a turn; if False, the first kept line is a prompt."""
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint | None:
-        """Write a checkpoint as the agent itself does; None where no checkpoint can be written for it.
+        """Write a checkpoint as the agent itself does; return None if the format has none.
 
-        The same session, cut and summary give the same bytes. Raises CannotCheckpoint where this session can have none.
+        The same session, cut and summary give the same bytes. Raises CannotCheckpoint if this session can't have one.
         """
         return None
 
     def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
-        """Have a checkpoint also take out the lines for which it stands.
+        """Extend a checkpoint so that it also removes the lines that it replaces.
 
-        Raises CannotCheckpoint where the agent is not known to go on without them.
+        Raises CannotCheckpoint unless the agent is known to continue without them.
         """
         what = f"compact can't drop old lines from {self.name} sessions"
         raise CannotCheckpoint(what, "Run without --drop-dead; the lines stay, and compress makes them small.")
 
     def leaves(self, lines: Lines) -> Sequence[int]:
-        """Find the entries with which branches end, in their order; one at least.
+        """Return the entries that end branches, in order; at least one.
 
-        Raises CannotCheckpoint where the agent sums up no branches, or this session has none.
+        Raises CannotCheckpoint if the agent doesn't summarize branches, or this session has none.
         """
         what = f"branch-summary does not support {self.name} sessions"
         raise CannotCheckpoint(what, "Run 'sessioncompress compact' instead, which summarizes the old part.")
 
     def branch_summary(self, session: Written, left: Sequence[int], target: int, summary: Summary) -> Checkpoint:
-        """Write the summary of the lines that are left, behind an entry, as the agent does; only where leaves() are."""
+        """Write the summary of the lines `left` as the agent does, linked to `target`; requires leaves()."""
         raise NotImplementedError
 
     def is_subagent(self, session: Written) -> bool:
-        """Tell whether the session is one that another session of the agent began for a task."""
+        """True if another session of the agent started this one for a task."""
         return False
 
     def written_at(self, entry: Mapping[str, Any]) -> int:
-        """Read when an entry was written, in ms since 1970; 0 where it does not say."""
+        """Return when an entry was written, in ms since 1970, or 0 if it doesn't record that."""
         return moment(entry.get("timestamp"))
 
     def handoff(self, session: Written, path: str, text: str, seed: str) -> NewSession:
-        """Make a session that begins with the handoff of this one, which lies at that path.
+        """Return a session that begins with this one's handoff, which is stored at that path.
 
-        Its name and ids come of the `seed`, since a model's text is not known before it is asked. Raises
-        CannotCheckpoint where none is made for the agent.
+        Its name and ids are derived from the `seed`, because a model's text isn't known before the request. Raises
+        CannotCheckpoint if the agent supports none.
         """
         what = f"handoff --new can't start a {self.name} session"
         raise CannotCheckpoint(what, "Use -o FILE, and give the agent that file in the first prompt of a new session.")
 
     def pointers(self, session: str) -> Pointers:
-        """Find what else of the agent's points into the session at a path by the byte: here nothing."""
+        """Return the agent's byte offsets into the session at this path; here there are none."""
         return Pointers()
 
     def noted(self, document: Any) -> Mapping[int, Answer]:
-        """Read the answers that stand around a document's messages, by the number of the message."""
+        """Return the answers recorded outside a document's messages, by message number."""
         return {}
 
 
@@ -321,7 +329,7 @@ def line_of(
     response: str = "",
     time: int = 0,
 ) -> Line:
-    """Make the line that these bytes are."""
+    """Make a Line of these bytes."""
     digest = xxh3_64_intdigest(raw)
     return model.make_line(
         (role, len(raw), digest, id, parent, tuple(blocks), tuple(calls), answers, io, reads, facts, response, time)
@@ -329,21 +337,21 @@ def line_of(
 
 
 def uuid_of(what: str, seed: str) -> str:
-    """Make an id that is always the same for what is written."""
+    """Return an id that depends only on these values."""
     made = sha256(f"{what}\n{seed}".encode(errors="surrogatepass")).digest()
     return str(UUID(bytes=made[:16], version=4))
 
 
 def entries(lines: Lines) -> list[int]:
-    """Find the lines that the agent reads as entries, also where we do not (those are sealed)."""
+    """Return the lines that the agent reads as entries, including sealed ones that our parser doesn't read."""
     others = (Role.BLANK, Role.OPAQUE)
     return [number for number, role in enumerate(lines.roles) if role not in others or lines.facts[number].sealed]
 
 
 def tree_shape(lines: Lines, leaf: int | None = None) -> Shape:
-    """Walk from the leaf, or else the last entry with an id, to the root.
+    """Walk from the leaf (by default the last entry with an id) to the root.
 
-    A parent that is missing (or walked before) ends the walk.
+    A parent that is missing, or was already visited, ends the walk.
     """
     numbers = {name: number for number, name in enumerate(lines.ids) if name}
     step = max(numbers.values(), default=None) if leaf is None else leaf
@@ -360,19 +368,19 @@ def tree_shape(lines: Lines, leaf: int | None = None) -> Shape:
         target = lines.facts[number].edits
         at = numbers.get(target, number)
         if target and seen[at] and lines.roles[at] is not Role.CHECKPOINT:
-            # Of two edits the later one counts, and none of an entry that is dead or not there.
+            # Of two edits the later one counts. Edits of dead or missing entries have no effect.
             gone.update((number if at in was else at, newest.get(target, at)))
             newest[target] = number
     return Shape(array("I", path), frozenset(gone))
 
 
 def json_of(entry: Mapping[str, Any], end: bytes = b"\n") -> bytes:
-    """Write an entry of a checkpoint, by default as a line; half characters in it are escaped."""
+    """Write an entry of a checkpoint, by default as a line; lone surrogates are escaped."""
     return values.literal(json_safe(entry)) + end
 
 
 def relinked(session: Written, number: int, key: str, parent: str | None, remedy: str) -> bytes:
-    """Write an entry with another parent. Raises CannotCheckpoint where it cannot be spliced."""
+    """Write an entry with another parent. Raises CannotCheckpoint if it can't be spliced."""
     try:
         return splice(session.raw(number), session.entry(number), {(key,): parent})[0]
     except CannotSplice as error:
@@ -381,15 +389,18 @@ def relinked(session: Written, number: int, key: str, parent: str | None, remedy
 
 
 def newest_time(session: Written, numbers: Iterable[int]) -> str:
-    """Read the time of the first of these entries that has one, the newest say; without any, the beginning of 1970."""
+    """Return the first timestamp among these entries, or the beginning of 1970 if none has one.
+
+    Callers pass the newest entry first.
+    """
     times = (session.entry(number).get("timestamp") for number in numbers)
     return next((time for time in times if isinstance(time, str) and moment(time)), "1970-01-01T00:00:00.000Z")
 
 
 def dead(lines: Lines, live: Sequence[int]) -> set[int]:
-    """Find the lines before the first entry that the last checkpoint kept, and the checkpoints before it.
+    """Return the lines before the first entry that the last checkpoint kept, and all earlier checkpoints.
 
-    Without a kept entry all lines before it are dead.
+    If it kept no entry, all lines before it are dead.
     """
     last = next((at for at in range(len(live) - 1, -1, -1) if lines.roles[live[at]] is Role.CHECKPOINT), None)
     if last is None:
@@ -406,15 +417,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def time_of(moment: int) -> str:
-    """Write a time in milliseconds since 1970 as JavaScript does."""
+    """Format milliseconds since 1970 like JavaScript's toISOString()."""
     written = (_EPOCH + timedelta(milliseconds=moment)).isoformat(timespec="milliseconds")
     return written.replace("+00:00", "Z")
 
 
 def moment(value: Any) -> int:
-    """Read a time in milliseconds, from such a number or from a text that names it; 0 where it is neither."""
+    """Return a time in milliseconds, given as a number or as ISO text; 0 if it is neither."""
     if isinstance(value, int):
-        # JavaScript counts exactly up to there.
+        # JavaScript's largest exact integer.
         return int(value) if 0 <= value <= 1 << 53 else 0
     try:
         found = datetime.fromisoformat(values.text(value)).astimezone(UTC) - _EPOCH

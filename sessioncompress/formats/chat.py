@@ -1,7 +1,7 @@
-"""Chats of messages, from which a compaction takes those that it sums up: OpenAI's form, and gencode's document.
+"""Chats of messages, where a compaction removes what it summarizes: OpenAI's form, and gencode's document.
 
-In OpenAI's form the arguments of calls are JSON in a string, and each result is a message. gencode 0.4 writes one
-document, whose messages hold calls in the parts of the model and results in those of the user.
+In OpenAI's form, call arguments are JSON in a string, and each result is a message. gencode 0.4 writes one document,
+whose messages hold calls in the assistant's parts and results in the user's parts.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ from sessioncompress.formats.base import Cleared, Entry, Head, Name, line_of
 
 
 class MessageReader(base.Reader):
-    """Reads the messages of one session: at most the first of them is a summary."""
+    """Reads the messages of one session; only the first message of a conversation may be a summary."""
 
     summary_in: tuple[str, str]
-    """The role of the message that holds a summary, and how its text begins."""
+    """The role of the message that holds a summary, and the beginning of its text."""
 
     def __init__(self) -> None:
         super().__init__()
         self._began = False
-        """Whether something was said: a summary stands before that."""
+        """True once a message was read: only the first one may be a summary."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:
         began, (role, opening) = self._began, self.summary_in
         self._began = began or entry.get("role") in ("user", "assistant", "tool")
         content = entry.get("content")
         if not began and entry.get("role") == role and values.words(content).startswith(opening):
-            # What it sums up is no longer there.
+            # The messages that it summarizes are gone.
             return line_of(raw, Role.CHECKPOINT, reads=values.characters(content), facts=Facts(keeps=0))
         return self.message(raw, entry, values.characters(content))
 
     @abstractmethod
     def message(self, raw: bytes, entry: Entry, reads: int) -> Line:
-        """Read a message that is no summary; `reads` are the characters of its content."""
+        """Read a message that is not a summary; `reads` is the number of characters in its content."""
 
 
 def _parted(session: Written, cut: Cut) -> tuple[frozenset[int], frozenset[int]]:
-    """Part what is old: messages of the system that stand first stay, the summary stands for all others.
+    """Split the old lines: leading system messages stay, the summary replaces all others.
 
-    Of several summaries it stands for the last one.
+    An earlier summary is replaced only if it is part of the cut's old lines.
     """
     roles, old, before = session.lines.roles, frozenset(cut.old), range(min(cut.kept))
     first = takewhile(
@@ -66,7 +66,7 @@ def _parted(session: Written, cut: Cut) -> tuple[frozenset[int], frozenset[int]]
 
 _ATTACHED = frozenset({"image_url", "file", "input_audio"})
 SUMMARY = "[Continuing from compressed context.]\n\n"
-"""How the message of the user begins in which we put a summary: the form has none for it."""
+"""Begins the user message in which we write a summary, because the form has no type for one."""
 
 _REASONING = ("reasoning", "reasoning_content")
 
@@ -74,14 +74,14 @@ _REASONING = ("reasoning", "reasoning_content")
 class ChatReader(MessageReader):
     """Reads the messages of one chat."""
 
-    # Names that many programs give their tools.
+    # Common tool names of many programs.
     purposes: Mapping[str, Purpose] = {
         **dict.fromkeys(("read", "read_file", "view"), Purpose.READ),
         **dict.fromkeys(("write", "write_file", "create_file"), Purpose.WRITE),
         **dict.fromkeys(("bash", "shell", "terminal", "run_command", "execute_command"), Purpose.COMMAND),
         **dict.fromkeys(("task", "agent", "subagent"), Purpose.AGENT),
     }
-    # Whether what is read comes with line numbers is not known.
+    # It is unknown whether a read numbers its lines.
     reads_as = "as read"
     summary_in = "user", SUMMARY
 
@@ -100,7 +100,7 @@ class ChatReader(MessageReader):
                         blocks += values.long_text(Kind.RESULT, ("content", index, "text"), text, tool, made.id)
                 blocks += _pictures(content, tool, made.id)
                 io = reads + values.pictures(blocks)
-                # The form has no flag for it.
+                # The form has no error flag.
                 facts = Facts(failed=True) if values.words(content).startswith(("Error", "error:")) else PLAIN
                 return line_of(raw, Role.RESULT, blocks, answers=made.id, io=io, reads=io + values.RESULT, facts=facts)
             case "user":
@@ -135,7 +135,7 @@ class ChatReader(MessageReader):
         for index, part in enumerate(map(values.fields, values.items(entry.get("tool_calls")))):
             function = values.fields(part.get("function"))
             written = values.text(function.get("arguments"))
-            # What is no JSON is one long text.
+            # Arguments that are not JSON count as one long text.
             given = values.given(written)
             made = self.call(part.get("id"), function.get("name"), given)
             calls.append(made)
@@ -156,15 +156,15 @@ class ChatReader(MessageReader):
 
 
 def _may_go(entry: Mapping[str, Any]) -> bool:
-    """Tell whether a message's reasoning may go: not from one with calls, which some providers then refuse.
+    """True if a message's reasoning may be removed: only without calls, because some providers refuse them without it.
 
-    Nor where it is signed or sealed: what holds that is another value.
+    Signed or sealed reasoning stays; `reasoning_details` holds it.
     """
     return bool(entry.get("content")) and not entry.get("tool_calls") and not entry.get("reasoning_details")
 
 
 def _pictures(content: Any, tool: str, call: str) -> list[Block]:
-    """Make the blocks of images, files and sounds that stand there themselves; of one elsewhere its address stays."""
+    """Make the blocks of embedded images, files and sounds; one that is only linked stays."""
     found = [each for each in values.large(("content",), content) if values.type_of(each[1]) in _ATTACHED]
     return [block for path, part in found for block in values.whole(Kind.IMAGE, path, part, tool, call)]
 
@@ -177,7 +177,7 @@ _KEYS = frozenset(
         *("id", "timestamp", "created_at", "model", "usage", "finish_reason"),
     }
 )
-"""What a message may hold: OpenAI's keys, those of providers that think aloud, and what programs note beside them."""
+"""Keys that a message may have: OpenAI's, reasoning as some providers expose it, and what programs add."""
 
 _PARTS = _ATTACHED | {"text", "refusal"}
 _EXIT = re.compile(r"\bexit[ _]?(?:ed with )?(?:code|status)\W{0,4}?(-?\d{1,5})\b", re.IGNORECASE)
@@ -191,9 +191,9 @@ class Chat(base.Format):
     answer_marks = (b'"assistant"',)
 
     def recognizes(self, head: Head) -> bool:
-        """Tell whether all is messages of this form and nothing else, and a model or a tool speaks in them.
+        """True if every entry is a message of this form, and a model or a tool has spoken.
 
-        A file of whole conversations, one a line, is none: so data for training are kept, which no agent goes on with.
+        A file with a whole conversation on each line is not a chat: that is training data, which no agent resumes.
         """
         if _is_gencode(head.document):
             # Its messages without calls look the same.
@@ -203,7 +203,7 @@ class Chat(base.Format):
         )
 
     def named(self, head: Head) -> Name:
-        """Give an empty name: an id of such a file may be anybody's."""
+        """Return an empty name: an id in such a file may mean anything."""
         return Name()
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
@@ -220,7 +220,7 @@ class Chat(base.Format):
             case ("tool_calls", int(index), "function", "arguments", *_, step):
                 return isinstance(value, str) and step not in values.PLACE_KEYS
             case ("tool_calls", int(index), "function", "arguments"):
-                # They stay a string of JSON where they are one.
+                # A string that holds JSON must keep holding JSON.
                 now = entry["tool_calls"][index]["function"]["arguments"]
                 return isinstance(value, str) and values.given(now) is now
         return False
@@ -233,18 +233,18 @@ class Chat(base.Format):
         return Cleared(f"[Tool: {marker.name(block.tool)} returned {len(text)} chars{ended}]", {})
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
-        """Put a message of the user in the place of those that it sums up: no agent reads a summary back."""
+        """Replace the summarized messages with a user message: no agent reads a summary back."""
         stays, gone = _parted(session, cut)
         message = {"role": "user", "content": SUMMARY + summary.text}
         line = base.json_of(message, b"\n" if session.outer is None else b"")
         return Checkpoint((Addition(min(cut.kept), line),), gone, stays=stays)
 
     def written_at(self, entry: Mapping[str, Any]) -> int:
-        """Give 0: a message's time may be anything that its program noted."""
+        """Return 0: the time in a message is whatever its program recorded."""
         return 0
 
     def answer(self, entry: Entry) -> Answer | None:
-        """Read what a message of the model says of its request, where its program notes that."""
+        """Read what an assistant message records about its request, if its program does so."""
         if entry.get("role") != "assistant":
             return None
         counted = values.fields(entry.get("usage"))
@@ -256,13 +256,13 @@ class Chat(base.Format):
 
 
 def _exit_code(text: str) -> str:
-    """Find a command's exit code in its result: it stands at the end, or else above all; empty where it does not."""
+    """Return a command's exit code from the end or the beginning of its result, or ""."""
     found = _EXIT.findall(text[-200:])[-1:] or _EXIT.findall(text[:200])[:1]
     return str(found[0]) if found else ""
 
 
 def _is_message(entry: Entry) -> bool:
-    """Tell whether the message has content, calls and answers as its role may, in this form."""
+    """True if the message has the content, calls and answers that its role may have in this form."""
     role, content, calls = entry.get("role"), entry.get("content"), entry.get("tool_calls")
     if not isinstance(role, str) or role not in _ROLES or not entry.keys() <= _KEYS:
         return False
@@ -281,9 +281,9 @@ def _is_message(entry: Entry) -> bool:
 
 
 _MOST_USES, _LONGEST_USE = 3, 120
-"""Files or commands of a tool in the agent's record of a summary, and their characters."""
+"""Limits for each tool in the agent's record of a summary: files or commands, and their characters."""
 _EARLIER = "[Earlier conversation - "
-"""How gencode's message of the system begins that holds a summary; the rest of that line counts messages."""
+"""Begins gencode's system message that holds a summary; the rest of that line counts messages."""
 
 
 class GenCodeReader(MessageReader):
@@ -343,14 +343,14 @@ class GenCodeReader(MessageReader):
 
 
 def _is_gencode(document: Any) -> bool:
-    """Tell whether what stands around a document's messages is the agent's."""
+    """True if the values outside a document's messages are this agent's."""
     metadata = values.fields(values.fields(document).get("metadata"))
     keys = ("id", "createdAt", "updatedAt", "provider", "model", "cwd")
     return all(isinstance(metadata.get(key), str) for key in keys)
 
 
 class GenCode(base.Format):
-    """Sessions of gencode 0.4: a compaction takes the messages that it sums up out of the document."""
+    """Sessions of gencode 0.4, where a compaction removes the summarized messages from the document."""
 
     name = "gencode"
     reader = GenCodeReader
@@ -372,7 +372,7 @@ class GenCode(base.Format):
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
         """Allow changes of results and of arguments.
 
-        The agent marks what it left out itself (`pruned`, `prunedAt`), and reads neither mark: the text is all.
+        The agent marks results that it cleared itself (`pruned`, `prunedAt`), but reads only the text.
         """
         match path:
             case ("content", int(index), "content"):
@@ -393,16 +393,16 @@ class GenCode(base.Format):
         return Cleared("[Old tool result content cleared]", flags)
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
-        """Put a message of the system in the place of those that it sums up, and a record of it beside the messages."""
+        """Replace the summarized messages with a system message, and add a record of it outside the messages."""
         (stays, gone), text = _parted(session, cut), utf8(summary.text)
         message = {"role": "system", "content": f"{_EARLIER}{len(gone)} messages summarized]\n\n{text}"}
         outer = dict(_around(session, cut, gone, summary._replace(text=text)))
         return Checkpoint((Addition(min(cut.kept), values.literal(message)),), gone, outer, stays=stays)
 
     def noted(self, document: Any) -> Mapping[int, Answer]:
-        """Read the answers that the document notes in its head, each with the message that it ends with."""
+        """Return the answers in the document's metadata, each by the message that ends it."""
         metadata = values.fields(values.fields(document).get("metadata"))
-        # Only this provider's caches are counted beside the input.
+        # Only this provider counts cached tokens apart from the input.
         read = model.beside if metadata.get("provider") == "anthropic" else model.within
         found: dict[int, Answer] = {}
         for note in map(values.fields, values.items(metadata.get("completions"))):
@@ -419,7 +419,7 @@ class GenCode(base.Format):
 
 
 def _around(session: Written, cut: Cut, gone: frozenset[int], summary: Summary) -> Iterator[tuple[JsonPath, Any]]:
-    """Find what changes around the messages: the summaries, the counts, and the numbers of messages."""
+    """Yield the changes outside the messages: the summaries, the counts, and the message numbers."""
     outer = values.fields(session.outer)
     metadata = values.fields(outer.get("metadata"))
     count = len(session.lines)
@@ -430,7 +430,7 @@ def _around(session: Written, cut: Cut, gone: frozenset[int], summary: Summary) 
     for place, note in enumerate(map(values.fields, values.items(metadata.get("completions")))):
         number = note.get("afterMessageIndex")
         if isinstance(number, int) and number >= min(gone):
-            # -1 stands for a message that left.
+            # -1 means that the message is gone.
             moved = -1 if number in gone else number - len(gone) + 1
             yield ("metadata", "completions", place, "afterMessageIndex"), moved
     record = _record(session, cut, gone, summary, values.text(metadata.get("updatedAt")))
@@ -446,7 +446,7 @@ def _record(session: Written, cut: Cut, gone: frozenset[int], summary: Summary, 
         if each.say is Say.CALL:
             about = (values.text(each.given.get(key)) for key in (*values.FILE_KEYS, "command", "pattern"))
             uses.setdefault(each.tool, []).append(utf8(next(filter(None, about), "").partition("\n")[0][:_LONGEST_USE]))
-    # So many characters end the id of a summary of gencode's.
+    # An id of gencode's ends with this many characters.
     digits = xxh3_64_hexdigest(f"{min(cut.kept)}\n{summary.text}".encode())[:7]
     return {
         "id": f"sum-{base.moment(at)}-{digits}",

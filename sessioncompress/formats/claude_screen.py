@@ -1,8 +1,7 @@
-"""What Claude Code keeps for its screen alone: where in it the bulk stands, and what its screen accepts there.
+"""The data that Claude Code keeps only for its screen: where its bulk is, and what the screen accepts instead.
 
-Of some of it the screen shows nothing when a session is resumed: the agent itself empties `originalFile`, the new
-content of a file that was there before, and what a read returned (`stripForStorage` in 2.1.100), and loads no
-`progress` lines.
+After a resume the screen shows nothing of some of it: the agent itself empties `originalFile`, the new content of a
+file that existed before, and the result of a read (`stripForStorage` in 2.1.100), and does not load `progress` lines.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from sessioncompress.formats.base import Entry
 PICTURES = ("image", "document")
 
 _RESULT = "toolUseResult"
-"""A second form of a tool's result. It stays, and stays truthy: a line without it would count as a prompt."""
+"""A second form of a tool's result. It must stay truthy: a line without it would count as a prompt."""
 
 _PROGRESS = "data"
-"""What a tool said while it was at work, in a line of the type `progress`."""
+"""A running tool's output, in a line of type `progress`."""
 
 _NULLED = "originalFile"
-"""The agent itself writes null here where a file is long."""
+"""The agent itself writes null here if a file is long."""
 
 _PLACES = frozenset(
     {"filePath", "file_path", "path", "filename", "persistedOutputPath", "rawOutputPath", "outputFile", "cwd", "url"}
 )
-"""What names a file stays, however long."""
+"""Names of files stay, whatever their length."""
 
 _UNREAD: Mapping[str, Sequence[JsonPath]] = {
     "api-request-blob": (("message", "content"),),
@@ -38,24 +37,24 @@ _UNREAD: Mapping[str, Sequence[JsonPath]] = {
     "api-request": (("tail",), ("cacheControl",)),
     "content-replacement": (("replacements",),),
 }
-"""Records of what was sent, which repeat the session: the agent reads hashes, or sends one for a long result."""
+"""Records of requests, which repeat the session: the agent reads only hashes, or a replacement for a long result."""
 
 _FILES_THEN: JsonPath = ("snapshot",)
-"""The files as they were before a prompt, for a rewind to it."""
+"""The files before a prompt, for a rewind to it."""
 
 _STATES: Mapping[str, Sequence[JsonPath]] = {
     "file-history-snapshot": (_FILES_THEN,),
     "prompt_snapshot": (("attachment", "systemPrompt"), ("attachment", "tools")),
 }
-"""States of which the agent reads the newest, and a rewind the one of the prompt that it goes back to."""
+"""States: the agent reads only the newest, and a rewind the one of the prompt that it returns to."""
 
 _HOOKS = frozenset({"hook_success", "hook_non_blocking_error", "hook_blocking_error", "hook_error_during_execution"})
 _HOOK_OUTPUT = ("stdout", "stderr")
-"""The model reads a hook's `content`."""
+"""The model reads only a hook's `content`."""
 
 
 def screen_blocks(entry: Entry, tool: str, call: str) -> list[Block]:
-    """Find the copies for the screen in a line."""
+    """Return the screen copies in a line."""
     found = [
         block._replace(unseen=path != _FILES_THEN)
         for path, name in _whole_copies(entry).items()
@@ -74,19 +73,19 @@ def screen_blocks(entry: Entry, tool: str, call: str) -> list[Block]:
 
 
 def _whole_copies(entry: Entry) -> dict[JsonPath, str]:
-    """Find the lists and objects in a line that may go as a whole; of those with a name the newest stays."""
+    """Return the lists and objects in a line that may be removed as a whole; of those with a name, the newest stays."""
     kind, attached = values.type_of(entry), values.type_of(entry.get("attachment"))
     found = dict.fromkeys(_UNREAD.get(kind, ()), "")
     found |= {path: str(path[-1]) for path in (*_STATES.get(kind, ()), *_STATES.get(attached, ()))}
-    # What an MCP server gave back besides the text that the model got.
+    # Extra data of an MCP server, which the model did not get.
     found |= {("mcpMeta", key): "" for key in values.fields(entry.get("mcpMeta"))}
     return {path: name for path, name in found.items() if isinstance(values.at(entry, path), (list, dict, str))}
 
 
 def stand_in(path: JsonPath, value: Any) -> Any:
-    """Give what takes the place of a copy: of a text the reference, since a copy that is nothing counts as none.
+    """Return the replacement of a copy: for a text its reference, because an empty copy counts as missing.
 
-    A snapshot of files without any files must be of no prompt, or a rewind to that would take others in their place.
+    An emptied snapshot must not name a prompt, or a rewind to that prompt would restore other files.
     """
     if path[-1] == _NULLED:
         return None
@@ -97,17 +96,17 @@ def stand_in(path: JsonPath, value: Any) -> Any:
 
 
 def _is_unseen(entry: Entry, path: JsonPath) -> bool:
-    """Tell whether no screen shows a copy again; one of what was said at work, once that is done."""
+    """True if no screen shows a copy again; a running tool's output counts once the tool is done."""
     if path == (_RESULT, "content"):
-        # The screen shows the content of a new file, and of one that was there before the difference.
+        # The screen shows the content of a new file, but only the diff of an existing one.
         return values.fields(entry.get(_RESULT)).get("type") == "update"
-    # Of what a read returned it says how many lines, pages or bytes that were.
+    # For a read, the screen shows only the number of lines, pages or bytes.
     was_read = path in ((_RESULT, "file", "content"), (_RESULT, "file", "base64"))
     return path[-1] == _NULLED or was_read or (path[0] == _PROGRESS and entry.get("type") == "progress")
 
 
 def _is_emptied(path: JsonPath) -> bool:
-    # Lists of many short values; an empty one is as good to the screen.
+    # Lists of many short values; an empty list works just as well for the screen.
     lists = ("structuredPatch", "filenames", "normalizedMessages")
     return path[-1] in lists or path == (_PROGRESS, "message", "message", "content")
 
@@ -136,19 +135,19 @@ _FILES: Mapping[str, JsonPath] = {
     "edited_text_file": ("attachment", "snippet"),
     "file": ("attachment", "content", "file", "content"),
 }
-"""Attachments that show the model a file, and where in them its text stands: to the model it is like a result."""
+"""Attachments that show the model a file, and the path of its text; the model reads it like a result."""
 
 _PROMPTS = frozenset({"queued_command"})
 """Attachments that are the user's own words."""
 
 LISTINGS = frozenset({"skill_listing", "agent_listing_delta", "deferred_tools_delta"})
-"""Attachments that list what the agent has."""
+"""Attachments that list the agent's skills, agents or tools."""
 
 _QUEUE = "queue-operation"
 
 
 def note_blocks(entry: Entry) -> list[Block]:
-    """Find what may be replaced in a line that is no message."""
+    """Return what may be replaced in a line that is not a message."""
     kind = entry.get("type")
     if kind == _QUEUE and isinstance(entry.get("content"), str):
         return values.long_text(Kind.ATTACHMENT, ("content",), entry["content"], _QUEUE, "")
@@ -157,7 +156,7 @@ def note_blocks(entry: Entry) -> list[Block]:
     attachment = values.fields(entry.get("attachment"))
     name = values.type_of(attachment)
     found: list[Block] = []
-    # The newest versions send what was rendered when it was attached.
+    # Newer versions send what was rendered at the time of the attachment.
     rendered = [(("rendered", at, "content"), each.get("content")) for at, each in values.parts(entry.get("rendered"))]
     for place, content in [(("attachment", "prompt"), attachment.get("prompt")), *rendered]:
         for index, part in values.parts(content):
@@ -175,7 +174,7 @@ def note_blocks(entry: Entry) -> list[Block]:
 
 
 def may_change(entry: Entry, path: JsonPath, old: Any, new: Any) -> bool:
-    """Tell whether a text of a note, or a copy, may become that: of the same type, and never nothing."""
+    """True if a note's text, or a copy, may become `new`: same type, and not empty unless no screen shows it."""
     kind, attached = entry.get("type"), values.type_of(entry.get("attachment"))
     if path in _whole_copies(entry):
         return bool(new == stand_in(path, old))
@@ -204,7 +203,7 @@ def may_change(entry: Entry, path: JsonPath, old: Any, new: Any) -> bool:
 
 
 def facts_of(entry: Entry) -> Facts:
-    """Digest the user's words in a line: a queue may hold them once more."""
+    """Return the digests of the user's words in a line, because a queue may hold the same words."""
     attachment = values.fields(entry.get("attachment"))
     message = values.fields(entry.get("message"))
     content = attachment.get("prompt") if values.type_of(attachment) in _PROMPTS else message.get("content")
@@ -217,7 +216,7 @@ def facts_of(entry: Entry) -> Facts:
 
 
 def picture(path: JsonPath, part: Any, tool: str, call: str) -> list[Block]:
-    """Make the block of an image or a document; none of any other part of a content."""
+    """Make the block of an image or a document; return [] for any other content part."""
     part = values.fields(part)
     data = values.fields(part.get("source")).get("data")
     return values.whole(Kind.IMAGE, path, part, tool, call) if part.get("type") in PICTURES and data else []

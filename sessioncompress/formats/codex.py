@@ -1,4 +1,4 @@
-"""Codex CLI: rollouts of items, which the model gets, and of events, which hold copies for the screen."""
+"""Codex CLI: rollouts of items, which the model reads, and of events, which hold copies for the screen."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _CALLS: Mapping[str, JsonPath] = {
     "custom_tool_call": ("input",),
     "local_shell_call": ("action", "command"),
 }
-"""The items that are calls, and where in them the arguments stand.
+"""The item types that are calls, and the path of their arguments.
 
-They may stand without their item's id, as in all rollouts of before 2026.
+They are valid without their item's id, as in all rollouts before 2026.
 """
 
 _RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
 _TEXT_PARTS = frozenset({"input_text", "output_text"})
 
 _PASSED_OVER = "other"
-"""What becomes of an item's type when it loses its seal: items of a type that it does not know Codex leaves out."""
+"""The type of an item that loses its seal. Codex skips items of a type that it doesn't know."""
 
 _NOT_WORDS = (
     *("# AGENTS.md instructions", "<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "<skill>"),
@@ -46,7 +46,7 @@ _NOT_WORDS = (
     *("<recommended_plugins>", "<turn_aborted>", "<collaboration_mode>", "<subagent_notification>", "<hook_prompt"),
     *("<codex_internal_context", "<user_shell_command>", "<model_switch>", "<personality_spec>", "<user_action>"),
 )
-"""The beginnings of texts that Codex itself says in the user's name."""
+"""Begins texts that Codex itself writes in the user's name."""
 
 _COMMANDS = "exec_command exec shell shell_command container.exec local_shell write_stdin unified_exec"
 
@@ -55,7 +55,7 @@ _PREAMBLE = re.compile(
     r"Output:\n)?"
     r"(?:Warning: truncated output[^\n]{0,80}\n)?(?:Total output lines: \d+\n)?\n?"
 )
-"""What stands above the output of a command, or of a program; it may be nothing."""
+"""The lines above the output of a command or a program; possibly none."""
 
 _PART = re.compile(r"[^|;&\n]+")
 _PRINTS = re.compile(r"\b(?:cat|sed|head|tail|nl|bat|less|awk)\b")
@@ -68,7 +68,7 @@ PREFIX = (
     "has already been done and avoid duplicating work. Here is the summary produced by the other language model, use "
     "the information in this summary to assist with your own analysis:\n"
 )
-"""What Codex itself puts before a summary."""
+"""The text that Codex itself puts before a summary."""
 
 _BY_CODEX = "Resume it with Codex, and compact it there with /compact."
 
@@ -76,7 +76,7 @@ _STATUS = re.compile(
     r"(?:(?:Chunk ID|Wall time)\b[^\n]{0,80}\n){0,4}(?:Process exited with code|Exit code:) (-?\d{1,9})\n"
 )
 _FAILED = ("apply_patch verification failed", "Script failed", "exec_command failed", "write_stdin failed")
-"""So begin the outputs of calls that Codex could not carry out."""
+"""Begins the outputs of calls that Codex could not carry out."""
 
 _REASONING = "reasoning"
 _EVENT, _COUNT = "event_msg", "token_count"
@@ -84,13 +84,13 @@ _EVENT, _COUNT = "event_msg", "token_count"
 _SEALED = Facts(sealed=True)
 _THINKS = Facts(thinks=True)
 _GOES = Facts(ties=(Tie((_PAYLOAD, "type"), _PASSED_OVER, 0),), thinks=True)
-"""Reasoning with a seal: it loses its type with it."""
+"""Sealed reasoning: removing the seal also changes its type."""
 
 _GOES_WITHOUT_ORDINAL = Facts(ties=(Tie(("type",), _EVENT, 0), Tie((_PAYLOAD, "type"), _COUNT, 0)), thinks=True)
-"""In a rollout that Codex may yet migrate: it refuses one with an item of an unknown type, and takes any event."""
+"""For rollouts that Codex may still migrate: that fails on an unknown item type, but accepts any event."""
 
 _PASSING = re.compile(r"^(?:Chunk ID|Wall time|Original token count)\b.*\n", re.MULTILINE)
-"""What says of two equal outputs only when they came."""
+"""Lines that differ between equal outputs: they only report timing."""
 
 
 class RolloutReader(base.Reader):
@@ -105,12 +105,15 @@ class RolloutReader(base.Reader):
     def __init__(self) -> None:
         super().__init__()
         self._said: set[int] = set()
-        """The hashes of the long texts of messages: what a checkpoint repeats of them stands there as well."""
+        """Hashes of long texts in messages: a checkpoint's copies of these also exist in full outside it."""
         self._header: Mapping[str, Any] = {}
-        """The first one, of which Codex reads what it begins a request with."""
+        """The first header. Codex takes from it the beginning of each request."""
         self._responses = 0
         self._response = ""
-        """What goes from one input, or output of a tool, to the next is one response: how many, and the last."""
+        """The number of responses, and the current one's name.
+
+        A response lasts from one input or tool output to the next.
+        """
 
     def line(self, raw: bytes, entry: Entry) -> Line:
         payload = values.fields(entry.get(_PAYLOAD))
@@ -126,18 +129,18 @@ class RolloutReader(base.Reader):
             case "response_item" if payload:
                 return self._item(raw, payload, "ordinal" in entry)
             case "event_msg" if payload.get("type") == _COUNT and "summary" in payload:
-                # It was reasoning.
+                # This was reasoning before a run changed it.
                 return self._item(raw, payload, ordered=False)
             case "event_msg":
                 return _event(raw, payload)
             case "token_usage_record":
                 return _state(raw, payload, "token_usage_record")
             case "world_state":
-                # Each stays: a later one may hold only what changed.
+                # All stay: a later one may hold only differences.
                 return line_of(raw, Role.OTHER)
             case "compacted":
                 history = payload.get("replacement_history")
-                # Codex passes over a line that is not as it expects.
+                # Codex skips a line that it can't parse.
                 is_whole = isinstance(history, list) and all(isinstance(item, dict) for item in history)
                 if is_whole and isinstance(payload.get("message"), str):
                     return self._checkpoint(raw, payload, values.items(history))
@@ -162,9 +165,9 @@ class RolloutReader(base.Reader):
                 yield _said_result(payload)
 
     def _said_before(self, payload: Mapping[str, Any]) -> Iterator[Said]:
-        """Read a summary, and the prompts that a compaction of Codex keeps before it; of a sealed one these alone.
+        """Yield a summary, and the prompts that Codex's compaction keeps before it; a sealed summary gives only those.
 
-        Behind one of ours stands all that was kept.
+        In our checkpoints, the kept items follow the summary.
         """
         written = values.text(payload.get("message")).removeprefix(PREFIX)
         if written.strip():
@@ -196,12 +199,12 @@ class RolloutReader(base.Reader):
         if kind in (_REASONING, _PASSED_OVER, _COUNT):
             return _reasoning(raw, item, kind, self._response, ordered)
         facts = PLAIN
-        # The id names the item to the API, which then wants the reasoning before it.
+        # The id identifies the item to the API, which then demands the reasoning before it.
         if isinstance(name := item.get("id"), str):
             tie = Tie((_PAYLOAD, "id"), None, len(name) + len('"id":"",'))
             facts = Facts(ties=(tie,)) if kind in _CALLS or is_answer else _SEALED
         if kind == "image_generation_call":
-            # Its id is needed. Without the picture it is as Codex itself sends it to a model that sees none.
+            # Its id is needed. Without the picture it equals what Codex sends to a model without vision.
             blocks = values.whole(Kind.IMAGE, (_PAYLOAD, "result"), values.text(item.get("result")), "", "")
             facts, name = _THINKS if facts.sealed else facts, self._response
             return line_of(raw, Role.OTHER, blocks, reads=values.pictures(blocks), facts=facts, response=name)
@@ -215,11 +218,11 @@ class RolloutReader(base.Reader):
     def _call(self, raw: bytes, item: Mapping[str, Any], place: JsonPath, facts: Facts) -> Line:
         tool, call = _called(item)
         written = _arguments_of(item, place)
-        # A command that prints a skill is a read of it.
+        # A command that prints a skill counts as a read of it.
         skill = _skill_read(written) if isinstance(written, str) and SKILL_FILE in written else ""
         purpose = Purpose.READ if skill else self.purposes.get(tool.lower(), Purpose.OTHER)
         made = self.asked[call] = model.Call(call, call, intern(tool), purpose, skill)
-        # The arguments of a function are a string that holds JSON; what is no JSON is one long text.
+        # A function's arguments are a string of JSON; anything that is not JSON counts as one long text.
         arguments = values.given(written) if isinstance(written, str) else written
         size = len(values.literal(written))
         blocks = []
@@ -250,10 +253,10 @@ class RolloutReader(base.Reader):
         return line_of(raw, Role.RESULT, blocks, answers=made.id, io=io, reads=reads)
 
     def _checkpoint(self, raw: bytes, payload: Mapping[str, Any], history: Sequence[Any]) -> Line:
-        """Read what a compaction left. It is the context, and nothing of it changes, until a later one takes its place.
+        """Read a compaction's replacement history.
 
-        Then it may still be gone back to, so only such texts go that stand in full before it. In one of ours these are
-        also results: those of what was kept.
+        It is the context, and nothing in it changes until a later one replaces it. Even then a rollback may return to
+        it, so only texts that exist in full before it may go. In our own checkpoints these include the kept results.
         """
         guarded, reads = values.at(payload, _GUARDED[1:]), 0
         blocks = values.whole(Kind.MIRROR, _GUARDED, values.items(guarded), "", "", unseen=True)
@@ -274,13 +277,13 @@ class RolloutReader(base.Reader):
 
 
 def _called(item: Mapping[str, Any]) -> tuple[str, str]:
-    """Read the tool of a call, and the name of the call."""
+    """Return a call's tool and the call's id."""
     tool = values.text(item.get("name")) or values.text(item.get("type")).removesuffix("_call")
     return tool, values.text(item.get("call_id")) or values.text(item.get("id"))
 
 
 def _arguments_of(item: Mapping[str, Any], path: JsonPath) -> Any:
-    """Find what stands at a call's path to its arguments: a text, or the words of a command; None for all else."""
+    """Return a call's arguments: a text, or a command's words; None if they are anything else."""
     value: Any = item
     for step in path:
         value = values.fields(value).get(str(step))
@@ -288,7 +291,7 @@ def _arguments_of(item: Mapping[str, Any], path: JsonPath) -> Any:
 
 
 def _skill_read(command: str) -> str:
-    """Find the path of the skill that a command prints; an empty text where it prints none."""
+    """Return the path of the skill that a command prints, or ""."""
     for part in _PART.findall(command):
         prints = _PRINTS.search(part)
         for word in _WORD.findall(part, prints.end()) if prints else ():
@@ -298,17 +301,16 @@ def _skill_read(command: str) -> str:
 
 
 def _texts_of(item: Mapping[str, Any]) -> list[str]:
-    """List the texts of a message."""
     return [values.part_text(part) for part in values.items(item.get("content"))]
 
 
 def _words_of(item: Mapping[str, Any]) -> list[str]:
-    """List the texts of a user's message that the user wrote."""
+    """Return the texts of a user message that the user wrote."""
     return [text for text in _texts_of(item) if text.strip() and not text.lstrip().startswith(_NOT_WORDS)]
 
 
 def wrapped(output: str) -> str | None:
-    """Read the text of an output that older versions wrote, as a string, in an object with its metadata."""
+    """Return the text of an output that older versions wrote as a JSON string with metadata; None if it is not one."""
     found = values.fields(within(output)) if output.lstrip()[:1] == "{" and '"metadata"' in output else {}
     text = found.get("output")
     return text if isinstance(text, str) and isinstance(found.get("metadata"), dict) else None
@@ -344,7 +346,7 @@ def _reasoning(raw: bytes, item: Mapping[str, Any], kind: str, response: str, or
     seal = item.get("encrypted_content")
     blocks, facts = [], PLAIN
     if kind == _REASONING:
-        # Without a seal of some length it stays, and all that hangs on it.
+        # Without a long seal it stays, along with everything tied to it.
         blocks = values.whole(Kind.THINKING, (_PAYLOAD, "encrypted_content"), values.text(seal), "", "")
         facts = _THINKS
         if isinstance(seal, str) and "summary" in item:
@@ -365,7 +367,7 @@ def _message(raw: bytes, item: Mapping[str, Any]) -> Line:
 
 
 def _state(raw: bytes, state: Mapping[str, Any], tool: str) -> Line:
-    """Read a state that no screen shows; of a `tool` the newest one stays."""
+    """Read a state that no screen shows; for each `tool` the newest one stays."""
     return line_of(raw, Role.OTHER, values.whole(Kind.MIRROR, (_PAYLOAD,), state, tool, "", unseen=True))
 
 
@@ -376,7 +378,7 @@ def _event(raw: bytes, event: Mapping[str, Any]) -> Line:
     if kind in ("task_started", "turn_started"):
         return line_of(raw, Role.OTHER, facts=Facts(task=True))
     if kind in _STATES:
-        # A count without its numbers is never gone back to.
+        # No rollback returns to a count without numbers.
         return _state(raw, event, kind if kind != _COUNT or values.fields(event.get("info")) else "")
     blocks: list[Block] = []
     tool = kind.removesuffix("_end") if kind.endswith("_end") else ""
@@ -389,7 +391,7 @@ def _event(raw: bytes, event: Mapping[str, Any]) -> Line:
 
 
 def _is_item(lines: Lines, number: int) -> bool:
-    """Tell whether a line is an item that the model reads; an event says nothing to it."""
+    """True if a line is an item that the model reads; it doesn't read events."""
     if lines.roles[number] is Role.OTHER:
         return lines[number].reads > 0
     return lines.roles[number] in (Role.ASSISTANT, Role.RESULT)
@@ -400,18 +402,18 @@ def _is_answer(item: Mapping[str, Any]) -> bool:
 
 
 def _result_text(path: JsonPath, text: str, tool: str, call: str) -> list[Block]:
-    """Make the block of a text that the model reads, where it is long enough or holds something like a marker."""
+    """Make the block of a text that the model reads, if it is long enough or contains the form of a marker."""
     found = values.long_text(Kind.RESULT, path, text, tool, call)
     above = _PREAMBLE.match(text)
     if not found or found[0].marked or above is None:
         return found
-    # Outputs are compared without when, and in how much time, they came.
+    # Outputs are compared without their timing.
     compared = digest_of(values.literal(_PASSING.sub("", above.group()) + text[above.end() :]))
     return [found[0]._replace(digest=compared)]
 
 
 def _images_in(path: JsonPath, parts: Any, tool: str = "", call: str = "") -> list[Block]:
-    """Make the blocks of the images among content parts; one that only names an address stays."""
+    """Make the blocks of images in content parts; one that is only linked stays."""
     found: list[Block] = []
     for index, part in enumerate(values.items(parts)):
         if values.type_of(part) == "input_image" and values.text(part.get("image_url")).startswith("data:"):
@@ -420,7 +422,7 @@ def _images_in(path: JsonPath, parts: Any, tool: str = "", call: str = "") -> li
 
 
 _STATES = frozenset({_COUNT, "thread_settings_applied", "token_usage_record"})
-"""What Codex reads only the newest one of."""
+"""Types of which Codex reads only the newest one."""
 
 _OF_COMMAND: tuple[JsonPath, ...] = (("aggregated_output",), ("command",), ("parsed_cmd",))
 _COPIES: Mapping[str, tuple[JsonPath, ...]] = {
@@ -434,24 +436,25 @@ _COPIES: Mapping[str, tuple[JsonPath, ...]] = {
     "image_generation_end": (("result",),),
     "user_message": (("images",),),
     "task_complete": (("last_agent_message",),),
-    # The items of paginated rollouts, which Codex shows from its index. If it makes that anew, what was said is there.
+    # Items of paginated rollouts. Codex shows them from its index. If it rebuilds the index, the messages are still
+    # complete.
     "CommandExecution": _OF_COMMAND,
     "FileChange": (("stdout",), ("stderr",)),
     "ImageGeneration": (("result",),),
     "McpToolCall": (("arguments",), ("result", "content"), ("result", "structuredContent")),
     "Reasoning": (("summary_text",), ("raw_content",)),
 }
-"""The copies for the screen in events. Codex itself empties the outputs of most commands when it writes one."""
+"""The screen copies in events. Codex itself writes empty outputs for most commands."""
 
 _CHANGE = frozenset({"content", "unified_diff", "old_content", "new_content"})
-"""The texts of a change to a file."""
+"""The texts in a file change."""
 
 _FIRST_COUNTS: tuple[JsonPath, ...] = (("base_instructions", "text"), ("dynamic_tools",))
-"""Fields that later headers repeat, and that Codex reads only in the first header."""
+"""Fields that later headers repeat, and that Codex reads only from the first header."""
 
 
 def _mirrors(event: Mapping[str, Any], at: JsonPath | None = None) -> Iterator[tuple[JsonPath, Any]]:
-    """Find the screen copies in an event. With `at`, of the changed files only those that this path names."""
+    """Yield the screen copies in an event. With `at`, of the changed files only those that this path names."""
     kind, before = values.type_of(event), tuple[str, ...]()
     if kind == "item_completed":
         before, event = ("item",), values.fields(event.get("item"))
@@ -467,7 +470,7 @@ def _mirrors(event: Mapping[str, Any], at: JsonPath | None = None) -> Iterator[t
 
 
 class Codex(base.Format):
-    """Rollouts of Codex CLI, from the form that begins with `session_meta` on."""
+    """Rollouts of Codex CLI, in the format that begins with `session_meta`."""
 
     name = "codex"
     reader = RolloutReader
@@ -479,7 +482,7 @@ class Codex(base.Format):
         re.MULTILINE,
     )
     of_tasks = frozenset({_COUNT})
-    # An event that says nothing.
+    # An event without content.
     bare: Mapping[JsonPath, Any] = {
         ("type",): _EVENT,
         (_PAYLOAD,): {"type": _COUNT, "info": None, "rate_limits": None},
@@ -501,18 +504,19 @@ class Codex(base.Format):
         return "subagent" in values.fields(values.fields(session.entry(0).get(_PAYLOAD)).get("source"))
 
     def shape(self, lines: Lines) -> model.Shape:
-        """Take the lines in their order, without the turns that were taken back; dead is all before a checkpoint.
+        """Return the lines in order, without turns that were rolled back; everything before a checkpoint is dead.
 
-        Versions of Codex differ in whether each user message of a task is a turn of its own. Whole tasks are taken off
-        the path: a line too many is old, but with one too few a checkpoint that is gone could make what is read dead.
+        Versions of Codex differ on whether each user message of a task is a turn of its own. So whole tasks are removed
+        from the path: an extra removed line merely counts as old, but a rolled-back checkpoint that stayed could make
+        live lines dead.
         """
         path = without_taken_back(lines, base.entries(lines))
         return model.Shape(array("I", path), frozenset(base.dead(lines, path)))
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
-        """Write a compaction before the kept lines, and at the end what Codex takes the context's size from.
+        """Write a compaction before the kept lines, and at the end the event from which Codex takes the context's size.
 
-        Without that size Codex would compact the session again at once.
+        Without that size, Codex would compact the session again at once.
         """
         following = session.entry(cut.kept[0])
         last = session.entry(cut.kept[-1])
@@ -530,7 +534,7 @@ class Codex(base.Format):
         return Checkpoint((Addition(cut.kept[0], _line(following, "compacted", compaction)), *behind))
 
     def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
-        """Take out the items of the old part. Events stay: Codex lists and shows a session by them."""
+        """Remove the items of the old part. Events stay: Codex lists and shows a session by them."""
         if made.repeated:
             what = "Codex numbered its lines, and branches of it go back to them by their numbers"
             raise CannotCheckpoint(what, "Run without --drop-dead; the lines stay, and compress makes them small.")
@@ -565,7 +569,7 @@ class Codex(base.Format):
         return False
 
     def stand_in(self, path: JsonPath, value: Any) -> Any:
-        """Give an empty one of its type, since Codex reads such a value there."""
+        """Return an empty value of the same type, because Codex requires the field."""
         return self.bare.get(path, type(value)())
 
     def text_part(self, text: str, part: Mapping[str, Any]) -> Any:
@@ -581,8 +585,8 @@ class Codex(base.Format):
             case "event_msg", "error":
                 found = Answer(error=values.text(payload.get("message")) or "error")
             case "event_msg", "token_count" if payload.get("info"):
-                # It stands behind the results of the calls of its response, and may be written again. Behind a
-                # compaction it is no count but an estimate, in its total alone: that is no usage.
+                # The count follows the results of its response's calls, and may be repeated. After a compaction it is
+                # an estimate, with only a total: that is not usage.
                 info = values.fields(payload.get("info"))
                 last = values.fields(info.get("last_token_usage"))
                 sent, made = last.get("input_tokens"), last.get("output_tokens")
@@ -595,14 +599,14 @@ class Codex(base.Format):
 
 
 def _numbered(session: Written, cut: Cut, compaction: dict[str, Any], events: list[Mapping[str, Any]]) -> Checkpoint:
-    """Write a compaction at the end, which repeats what is kept: between lines with numbers none can be put."""
+    """Write a compaction at the end that repeats the kept items, because numbered lines allow no insertion."""
     meta = values.fields(session.entry(0).get("payload"))
     if meta.get("history_base"):
         what = "Codex began it as a branch of another rollout, and what was said before that stands only there"
         raise CannotCheckpoint(what, _BY_CODEX)
     kept = [session.entry(number) for number in cut.kept]
     payloads = [values.fields(each.get("payload")) for each in kept if each.get("type") == "response_item"]
-    # In a history Codex leaves out no item: it sends those of types that it does not know.
+    # Codex doesn't skip items in a history: it sends unknown types too.
     compaction["replacement_history"] += [item for item in payloads if item.get("type", _PASSED_OVER) != _PASSED_OVER]
     last = session.newest(b'"ordinal"', lambda entry: bool(model.tokens(entry.get("ordinal")))) or {}
     turn = session.newest(b'"turn_context"', lambda entry: entry.get("type") == "turn_context") or {}
@@ -623,14 +627,14 @@ def _counts(entry: Mapping[str, Any]) -> bool:
 
 
 def _recounted(event: Mapping[str, Any], estimate: int) -> Mapping[str, Any]:
-    """Write a count of tokens as Codex does behind a compaction: as an estimate, in the total alone."""
+    """Return a token count like the one Codex writes after a compaction: an estimate, with only a total."""
     info = values.fields(event.get("info"))
     last = dict.fromkeys(values.fields(info.get("last_token_usage")), 0) | {"total_tokens": estimate}
     return {**event, "info": {**info, "last_token_usage": last}}
 
 
 def _line(beside: Mapping[str, Any], kind: str, payload: Mapping[str, Any], **number: int) -> bytes:
-    """Write a line that is as old as the one beside it."""
+    """Write a line with the timestamp of a neighboring one."""
     entry = {"timestamp": values.text(beside.get("timestamp")), **number, "type": kind, "payload": payload}
     return base.json_of(entry)
 
@@ -641,12 +645,12 @@ def _may_change_item(item: Mapping[str, Any], path: JsonPath, value: Any, ordere
     if place is not None and path[: len(place)] == place:
         may = path[-1] not in values.PLACE_KEYS
         if path == place:
-            # A string that holds JSON only changes inside. It is parsed for this place alone: many may lie in it.
+            # A string that holds JSON changes only inside. Only this one is parsed, because a history may hold many.
             now = _arguments_of(item, place)
             may = isinstance(now, str) and values.given(now) is now
         return isinstance(value, str) and may
     match path:
-        # For reasoning to go, it loses its seal and its type, and the items of its response lose their ids.
+        # To remove reasoning, it loses its seal and its type, and the items of its response lose their ids.
         case ("type",):
             return kind == _REASONING and bool(value == (_PASSED_OVER if ordered else _COUNT))
         case ("encrypted_content",) | ("id",):

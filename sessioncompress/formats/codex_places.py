@@ -1,9 +1,9 @@
-"""What of Codex's points into a rollout by the byte: its index, and the rollouts that go on from a place in this one.
+"""Byte offsets of Codex into a rollout: those in its index, and those in rollouts that continue from this one.
 
-From 0.147 on Codex numbers the lines of a rollout, and keeps in an index where each turn begins and ends. A fork, or an
-edited prompt, is a rollout of its own; its header says up to which byte of its parent it goes on. When other bytes take
-a rollout's place, all these places follow by the numbers of the lines. No row of the index is deleted but those of
-lines that left the end: Codex would not make those of an edited prompt again.
+Since 0.147 Codex numbers the lines of a rollout, and keeps an index of where each turn begins and ends. A fork, or an
+edited prompt, is a rollout of its own; its header gives the byte of its parent from which it continues. When other
+bytes replace a rollout, all these offsets are updated by line number. Rows of the index are deleted only for lines that
+were removed from the end: Codex would not recreate the rows of an edited prompt.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from sessioncompress.store.originals import FRAME_MAGIC, zstd
 _INDEX: Final = "thread_history_1.sqlite"
 _LOCKS: Final = "thread-writer-locks"
 _SECONDS: Final = 10.0
-"""How long to wait for a Codex that starts or ends, and for another run of ours on a fork."""
+"""Maximum wait for a Codex that starts or ends, and for our other runs on a fork."""
 _HEADER: Final = 1 << 22
-"""Bytes at most of a first line. It holds instructions and tools, some 20 to 100 KB."""
+"""Maximum bytes of a first line. It holds instructions and tools, about 20 to 100 KB."""
 _TAIL: Final = 1 << 13
 _DIGITS: Final = 20
-"""A place is given so much room where it has too little: no file is larger than such a number."""
+"""Bytes for an offset that has too little room: no file's size has more digits."""
 
 _BUSY_SECONDS: Final = 5.0
 _MOST_TURNS: Final = 1 << 17
 _CHANGES: Final = re.compile(r"\bUPDATE\b", re.IGNORECASE)
-"""What in a trigger says that a change of a place would do more."""
+"""A trigger with this word may react to a changed offset."""
 _STATE: Final = "thread_history_projection_state"
 _TURNS: Final = "thread_turns"
 _NEXT: Final = "next_rollout_ordinal"
@@ -55,7 +55,7 @@ _PLACES: Final = (
     (_TURNS, "rollout_end_ordinal", "rollout_end_byte_offset", 1),
     (_STATE, _NEXT, "next_rollout_byte_offset", 0),
 )
-"""Table, the column of a line's number, that of a place, and 1 where that is behind the line. Versions have not all."""
+"""Table, the columns of line number and offset, and 1 if the offset is after that line. Versions lack some."""
 _GET: Final = "SELECT rowid, %s, %s FROM %s WHERE thread_id = ?"
 _SET: Final = "UPDATE %s SET %s = ? WHERE rowid = ?"
 
@@ -66,14 +66,14 @@ _OFFSET: Final = re.compile(rb'"end_byte_offset":( *\d{1,20})')
 
 
 class Places(NamedTuple):
-    """Where the first line of a wanted number or a higher one begins; the file's size, and the highest number in it."""
+    """The offset of the first line with a wanted number or a higher one; the file's size, and its highest number."""
 
     starts: dict[int, int]
     size: int
     last: int
 
     def of(self, number: int) -> int:
-        """Find where a line begins; behind the last one that is the end."""
+        """Return the offset of a line; for one after the last it is the end of the file."""
         return self.starts.get(number, self.size)
 
 
@@ -94,9 +94,9 @@ def _places(fd: int, wanted: Iterable[int]) -> Places:
 
 
 def _begins(fd: int, number: int, place: int) -> bool:
-    """Tell without reading all whether a line with that number begins there, or ends the file before that place.
+    """True if a line with that number begins at the offset, or the preceding line ends the file there.
 
-    False where that does not show: then all is read.
+    It reads only a few bytes. If those don't show it, the result is False, and the caller reads the whole file.
     """
     size = os.fstat(fd).st_size
     start = max(min(place, size) - (1 if place < size else _TAIL), 0)
@@ -115,10 +115,10 @@ def _number(raw: bytes, *, whole: bool) -> int | None:
 
 
 class _Header(NamedTuple):
-    """A rollout's first line: its thread, and of one that goes on from another one that one's id and the place there.
+    """A rollout's first line: its thread, and for a fork its base's id and the position in the base.
 
-    The place is the number of the line behind it, and its offset, which stands in the bytes `span` of this file, with
-    the spaces before it.
+    The position is the number of the first line after the base's part, and its byte offset. The offset is written in
+    the bytes `span` of this file, which include the spaces before it.
     """
 
     thread: str
@@ -133,9 +133,9 @@ class _Header(NamedTuple):
 
 
 def _header(path: Path) -> _Header | None:
-    """Read the header of a numbered rollout, also of one that Codex has packed; None of any other file.
+    """Read the header of a numbered rollout, even one that Codex has packed; return None for any other file.
 
-    Raises ValueError where the first line is not whole yet, or too long.
+    Raises ValueError if the first line is incomplete or too long.
     """
     with disk.closing(open_file(path)) as fd, disk.reader(fd, 0, os.fstat(fd).st_size) as file:
         is_packed = os.pread(fd, len(FRAME_MAGIC), 0) == FRAME_MAGIC
@@ -158,9 +158,9 @@ def _header(path: Path) -> _Header | None:
 
 @lru_cache(maxsize=1 << 16)
 def _base_of(path: Path, _inode: int) -> str:
-    """Read which rollout another one goes on from, which never changes.
+    """Return the id of the rollout that this one continues, which never changes, or "".
 
-    Raises as _header(), and is asked again, where a rollout may just begin.
+    Raises ValueError like _header() if the rollout may just have been started; the cache then keeps no result.
     """
     try:
         header = _header(path)
@@ -172,7 +172,7 @@ def _base_of(path: Path, _inode: int) -> str:
 
 
 class _Rollouts(NamedTuple):
-    """The rollouts of a home by their ids, and those that go on from others by the ids of these."""
+    """The rollouts of a home by their ids, and the forks by the ids of their bases."""
 
     named: dict[str, list[Path]]
     forks: dict[str, list[Path]]
@@ -198,7 +198,7 @@ def _rollouts(home: Path, _when: int, *, through_links: bool) -> _Rollouts:
 
 
 def _listed(folder: Path, *, through_links: bool) -> list[os.DirEntry[str]]:
-    """List a folder, unless there is none, or its name is a link that nobody may follow."""
+    """List a folder; return [] if there is none, or it is a link and links must not be followed."""
     if not folder.is_dir() or (folder.is_symlink() and not through_links):
         return []
     with os.scandir(folder) as entries:
@@ -206,7 +206,7 @@ def _listed(folder: Path, *, through_links: bool) -> list[os.DirEntry[str]]:
 
 
 def pointers(path: str) -> Pointers:
-    """Find what points into a rollout: nothing into one without numbers, or one that lies in no home of Codex."""
+    """Return what points into a rollout: nothing if it has no line numbers, or is in no home of Codex."""
     session, header = Path(path), None
     with suppress(ValueError):
         header = _header(session)
@@ -218,15 +218,15 @@ def pointers(path: str) -> Pointers:
     above = session.parents
     if above[0].name == "archived_sessions":
         return CodexPointers(session, above[1], header.thread, is_own=False)
-    if len(above) > 4 and above[3].name == "sessions":  # noqa: PLR2004 - behind year, month and day
+    if len(above) > 4 and above[3].name == "sessions":  # noqa: PLR2004 - above year, month and day
         return CodexPointers(session, above[4], header.thread, is_own=False)
     return Pointers()
 
 
 class CodexPointers(Pointers):
-    """What points into one rollout in a home of Codex.
+    """The offsets into one rollout in a home of Codex.
 
-    The home is the user's own one, or one that only the rollout's path shows, which anybody may have made.
+    The home is the user's own (`is_own`), or only the rollout's path suggests it, and then anyone may have created it.
     """
 
     def __init__(self, path: Path, home: Path, thread: str, *, is_own: bool) -> None:
@@ -234,7 +234,7 @@ class CodexPointers(Pointers):
         self._id = _UUID.findall(path.name)[-1]
 
     def wrong(self, when: int = 0) -> str:
-        """See Pointers; `when` as in children()."""
+        """See Pointers; for `when` see children()."""
         with ExitStack() as opened:
             of_forks = {(header.number, header.offset) for _, header in self.children(when)}
             indexes = self._indexes(opened, self._databases(), writing=False)
@@ -250,9 +250,9 @@ class CodexPointers(Pointers):
         return ""
 
     def mend(self) -> None:
-        """Let all that points into the rollout, and into the one that it goes on from, point to where it should.
+        """Correct all offsets into the rollout, and into the one that it continues.
 
-        A run over all sessions does not list their home for each: once in ten seconds, and for one that is not listed.
+        A run over all sessions lists their home only once in ten seconds, or if a rollout isn't in the list.
         """
         when = int(time.monotonic() / 10) + 1
         if self.path not in self._rollouts(when).named.get(self._id, ()):
@@ -274,7 +274,7 @@ class CodexPointers(Pointers):
     def moving(self, fd: int) -> Iterator[None]:
         """See Pointers.
 
-        A kill leaves places that do no harm: too small ones in the index, since Codex passes over lines that it knows,
+        A killed run leaves only harmless offsets: too small ones in the index, because Codex skips lines that it knows,
         and too large ones in forks, which Codex refuses.
         """
         self._make_room(fd)
@@ -315,7 +315,7 @@ class CodexPointers(Pointers):
                     raise FileFailed(error.what, where=self.path, state=state, remedy=remedy) from error
 
     def forget(self, is_rewritten: Callable[[bytes], bool]) -> None:
-        """Empty the long texts in the index's rows of rewritten lines that no line of the rollout holds any more."""
+        """Empty long texts in the index's rows of rewritten lines, unless a line of the rollout still contains them."""
         if not (databases := self._databases()):
             return
         numbers: list[int] = []
@@ -336,7 +336,6 @@ class CodexPointers(Pointers):
         return [opened.enter_context(closing(each)) for each in rows]
 
     def _base(self, when: int) -> CodexPointers | None:
-        """Find the rollout that this one goes on from."""
         with suppress(ValueError):
             if (header := _header(self.path)) and header.base:
                 for path in self._rollouts(when).named.get(header.base, ()):
@@ -348,9 +347,9 @@ class CodexPointers(Pointers):
         return _rollouts(self._home, when or time.monotonic_ns(), through_links=self._is_own)
 
     def children(self, when: int = 0) -> list[tuple[Path, _Header]]:
-        """Find the rollouts that go on from a place in this one, anew for each value of `when`, and always without one.
+        """Return the forks of this rollout. The listing is cached for each value of `when`, and never for 0.
 
-        Raises Refused where one cannot follow.
+        Raises Refused if one can't be updated.
         """
         rollouts, found = self._rollouts(when), []
         if others := [str(path) for path in rollouts.named.get(self._id, ()) if path != self.path]:
@@ -370,9 +369,9 @@ class CodexPointers(Pointers):
         return found
 
     def _databases(self) -> list[Path]:
-        """Find the indexes that may know the rollout; a home of the user's own may name others.
+        """Return the indexes that may know the rollout; the configuration of the user's own home may name others.
 
-        Raises Refused where one is not this user's to change.
+        Raises Refused if one isn't this user's to change.
         """
         if not self._is_own:
             return self._shown_databases()
@@ -386,7 +385,10 @@ class CodexPointers(Pointers):
         return [each / _INDEX for each in dict.fromkeys(folders) if (each / _INDEX).exists()]
 
     def _shown_databases(self) -> list[Path]:
-        """Find the one in a home that only the rollout's path shows: anybody may have made it, with links elsewhere."""
+        """Return the index in a home that only the rollout's path suggests.
+
+        Anyone may have created it, with links elsewhere.
+        """
         index, locks = self._home / _INDEX, self._home / _LOCKS
         there = {path: found for path in (index, locks) if (found := status_of(path))}
         if not there:
@@ -398,7 +400,7 @@ class CodexPointers(Pointers):
             if found.st_uid != os.geteuid() or not (is_plain or stat.S_ISDIR(found.st_mode)):
                 raise self._stranger(f"{path} is a link, or another user's")
             if path.name.endswith("-journal"):
-                # Codex leaves none. SQLite would do what it says, which may be to delete any file.
+                # Codex never leaves one. SQLite would obey it, which may delete any file.
                 raise self._stranger(f"{path} is not Codex's")
         config = b""
         with suppress(OSError, Refused), disk.closing(open_file(self._home / "config.toml")) as fd:
@@ -413,9 +415,9 @@ class CodexPointers(Pointers):
 
     @contextmanager
     def _alone(self, *, needed: bool) -> Iterator[None]:
-        """Keep Codex from loading any thread meanwhile. Raises InUse where one has loaded this one.
+        """Keep Codex from loading any thread. Raises InUse if it has loaded this one.
 
-        It waits for that up to 30 s; threads that are loaded go on.
+        Waits up to 10 s for a Codex that starts or ends a thread; loaded threads keep running.
         """
         folder = self._home / _LOCKS
         if not needed and not folder.is_dir():
@@ -435,9 +437,9 @@ class CodexPointers(Pointers):
             pass
 
     def _make_room(self, fd: int) -> None:
-        """Write the headers of forks anew that have too few digits for their places in the file open as `fd`.
+        """Rewrite headers of forks that have too few digits for their offsets in the file open as `fd`.
 
-        Such a fork gets longer, so that its own forks come first, which may have too few then.
+        That makes a fork longer. Its own forks are done before it, because their offsets may then need more digits too.
         """
         size = os.fstat(fd).st_size
         waiting = [each for each in self.children() if each[1].room < len(str(size))]
@@ -470,7 +472,7 @@ def _widen(session: OpenSession, file: BinaryIO, span: tuple[int, int]) -> None:
 
 
 def _long_texts(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Find the texts in a parsed value that a run may take out, each as its holder and the key or index there."""
+    """Yield the texts in a parsed value that a run may remove, each as its container and key or index."""
     waiting = [value]
     while waiting:
         holder = waiting.pop()
@@ -486,9 +488,9 @@ def _long_texts(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 class _Rows:
-    """The rows of one rollout in an index, within one transaction, which ends unless commit() does that before.
+    """The rows of one rollout in an index, in a transaction that is rolled back unless commit() is called.
 
-    Raises InUse where the index is busy, Refused where it is none that we know.
+    Raises InUse if the index is busy, Refused if its schema is unknown.
     """
 
     def __init__(self, path: Path, rollout: str, session: Path, *, writing: bool) -> None:
@@ -496,13 +498,13 @@ class _Rows:
         with self._saying():
             how = "mode=rw"
             if not writing:
-                # With nothing of a writer beside it, it is read as it is: else SQLite makes files there.
+                # Without an active writer it is opened as immutable: otherwise SQLite creates files next to it.
                 wal = path.with_name(f"{path.name}-wal")
                 how = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
             address = f"file:{quote(str(path))}?{how}"
             self._database = sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
             self._database.text_factory = partial(str, encoding="utf-8", errors="replace")
-            # Another's index may ask SQLite for work without end.
+            # A hostile index could make SQLite work forever.
             deadline = time.monotonic() + 60
             self._database.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
             self._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, jsonl.LINE_CAP)
@@ -518,19 +520,19 @@ class _Rows:
             raise
 
     def close(self) -> None:
-        """Let the index go."""
+        """Close the index."""
         self._database.close()
 
     def known(self) -> set[tuple[int, int]]:
-        """List the numbers of lines of which the rows hold the places, and those."""
+        """Return the line numbers in the rows, each with its offset."""
         with self._saying():
             return {(number, place) for *_, number, place in self._places()}
 
     def changes(self, places: Places, *, was_read: bool) -> list[tuple[str, tuple[str | int, int]]]:
-        """List what has to change.
+        """Return the statements that correct the rows, with their parameters.
 
-        With wrong places in a file that `was_read` as it is, Codex read on where it should not. So it reads again
-        behind the last turn whose places are wrong; what it has of later ones it passes over.
+        If offsets were wrong in a file that Codex read in this state (`was_read`), it continued at a wrong place. So it
+        must read again after the last turn with wrong offsets; it skips later turns that it knows.
         """
         found: list[tuple[str, tuple[str | int, int]]] = []
         again = 0
@@ -544,7 +546,7 @@ class _Rows:
                 if number != known:
                     found.append((_SET % (_STATE, _NEXT), (number, row)))
                     if known > places.last + 1 and ("thread_items", "rollout_ordinal") in self._columns:
-                        # As of a checkpoint that was taken out: Codex will give their numbers to other lines.
+                        # For example, the lines of a removed checkpoint: Codex will reuse their numbers.
                         drop = "DELETE FROM thread_items WHERE thread_id = ? AND rollout_ordinal > ?"
                         found.append((drop, (self._rollout, places.last)))
                 if places.of(number) != place:
@@ -552,7 +554,7 @@ class _Rows:
         return found
 
     def change(self, places: Places, *, was_read: bool) -> None:
-        """Change the rows; commit() makes that certain."""
+        """Change the rows; commit() makes that durable."""
         with self._saying():
             if not self._database.in_transaction:
                 self._database.execute("BEGIN IMMEDIATE")
@@ -560,12 +562,12 @@ class _Rows:
                 self._database.execute(statement, given)
 
     def commit(self) -> None:
-        """End the transaction, if it has not ended before."""
+        """Commit the transaction, if it is still open."""
         with self._saying():
             self._database.commit()
 
     def empty(self, numbers: Iterable[int], said: Container[int]) -> None:
-        """Empty the long texts in the rows of some lines whose hashes are none of those that are `said`."""
+        """Empty long texts in the rows of these lines, except texts with the given hashes."""
         asked = "SELECT rowid, item_json FROM thread_items WHERE thread_id = ? AND rollout_ordinal = ?"
         with self._saying():
             for number in numbers if ("thread_items", "item_json") in self._columns else ():
@@ -579,7 +581,7 @@ class _Rows:
                         self._database.execute("UPDATE thread_items SET item_json = ? WHERE rowid = ?", given)
 
     def _places(self) -> Iterator[tuple[str, str, int, int, int]]:
-        """Read each place: table, column and row, the number of the line that begins there, and the place."""
+        """Yield each offset: table, column and row, the number of the line that begins there, and the offset."""
         for table, numbered, column, behind in _PLACES:
             if (table, column) in self._columns:
                 rows = self._database.execute(_GET % (numbered, column, table), (self._rollout,)).fetchmany(_MOST_TURNS)
@@ -590,7 +592,7 @@ class _Rows:
                         yield table, column, row, number + behind, place
 
     def _known(self) -> set[tuple[str, str]]:
-        """Read which tables have which columns. Raises Refused where a place may stand that we do not know."""
+        """Return the pairs of table and column. Raises Refused if there may be an offset that we don't know."""
         asked = "SELECT m.name, c.name FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table'"
         found = set(self._database.execute(asked).fetchall())
         triggers = "SELECT sql FROM sqlite_master WHERE type = 'trigger'"
@@ -620,7 +622,7 @@ class _Rows:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Keep other runs of ours from a fork that is to be pointed elsewhere."""
+    """Lock out our other runs from a fork whose offset will change."""
     with disk.closing(open_file(path)) as fd:
         found = os.fstat(fd)
         if found.st_uid != os.geteuid() or found.st_nlink > 1 + len(LeftOver(path).names_of(found.st_ino)):
@@ -642,13 +644,13 @@ def _commit(indexes: Iterable[_Rows]) -> None:
 
 
 def _point(children: Iterable[tuple[Path, _Header]], places: Places) -> None:
-    """Write their places into the headers of forks, over the old ones; the sizes and times of the files stay."""
+    """Overwrite the offsets in the headers of forks in place; the files' sizes and times stay."""
     for path, _ in children:
         header = _header(path)
         if header is not None and header.offset != places.of(header.number):
             place = b"%*d" % (header.room, places.of(header.number))
             if len(place) > header.room:
-                # It grew since room was made.
+                # It has grown since room was made.
                 raise Refused("its place has no room there", where=path, state=NOT_CHANGED, remedy="Run again.")
             with disk.closing(disk.open_existing(path)) as fd:
                 changed = os.fstat(fd).st_mtime_ns

@@ -1,4 +1,4 @@
-"""GitHub Copilot CLI: a log of events in their order, those of subagents among them."""
+"""GitHub Copilot CLI: a log of events in order, including events of subagents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SEALED = ("encryptedContent", "serverTools", "citations")
 _COPIES: Sequence[JsonPath] = tuple(
     (_DATA, "result", key) for key in ("detailedContent", "contents", "structuredContent")
 )
-"""Copies for the screen in the event of a tool result."""
+"""The screen copies in the event of a tool result."""
 
 _UNREAD: Mapping[str, tuple[JsonPath, ...]] = {
     "tool.execution_complete": ((_DATA, "toolTelemetry"),),
@@ -34,16 +34,16 @@ _UNREAD: Mapping[str, tuple[JsonPath, ...]] = {
 _STATES: Mapping[str, tuple[JsonPath, ...]] = {
     "session.shutdown": tuple((_DATA, key) for key in ("accountingSnapshot", "providerModelMetrics", "agentMetrics")),
 }
-"""Accounts of which a resume goes on with the newest."""
+"""Accounts: a resume continues from the newest."""
 
 _REQUIRED = ((_DATA, "content"), (_DATA, "messages"))
-"""The copies without which the agent does not read the event: they become empty."""
+"""The agent rejects an event without these copies, so they become empty."""
 
 _COMPACTED = "session.compaction_complete"
 
 
 class CopilotReader(base.Reader):
-    """Reads the events of one session. A model gets nothing of those of a subagent."""
+    """Reads the events of one session. The model reads no events of subagents."""
 
     purposes: Mapping[str, Purpose] = {
         "view": Purpose.READ,
@@ -75,7 +75,7 @@ class CopilotReader(base.Reader):
         return b'"user.message"' in raw
 
     def said(self, entry: Entry) -> Iterator[Said]:
-        """Read what was said in an event; what subagents say is no part of it."""
+        """Yield the utterances in an event, ignoring subagents."""
         kind, data = entry.get("type"), values.fields(entry.get(_DATA))
         if entry.get("agentId"):
             return
@@ -130,7 +130,7 @@ class CopilotReader(base.Reader):
                 io += len(text)
                 blocks += values.long_text(Kind.RESULT, (_DATA, *inner), text, call.tool, call.name)
         for path in _COPIES:
-            # The screen shows of a read what the model got, if there is no copy of it.
+            # For a read without such a copy, the screen shows the result that the model got.
             unseen = call.purpose is Purpose.READ
             blocks += values.whole(Kind.MIRROR, path, values.at(entry, path), call.tool, call.name, unseen=unseen)
         facts = Facts(failed=True) if _failed(data) else PLAIN
@@ -138,7 +138,7 @@ class CopilotReader(base.Reader):
         return line._replace(role=Role.RESULT, blocks=tuple(blocks), answers=call.name, io=io, reads=reads, facts=facts)
 
     def _copies(self, entry: Entry, data: Mapping[str, Any]) -> Iterator[Block]:
-        """Find what an event keeps for the screen, and what it repeats."""
+        """Yield the screen copies in an event, and values that repeat others."""
         kind, name = values.text(entry.get("type")), values.text(data.get("toolCallId"))
         tool = values.text(data.get("toolName"))
         if kind == "tool.execution_start":
@@ -170,7 +170,7 @@ def _failed(data: Mapping[str, Any]) -> bool:
 
 
 def _summary(entry: Entry) -> str:
-    """Read the summary of a compaction that took place; nothing of any other event."""
+    """Return the summary of a successful compaction, or "" for any other event."""
     data = values.fields(entry.get(_DATA))
     done = entry.get("type") == _COMPACTED and data.get("success") is True
     return values.text(data.get("summaryContent")) if done else ""
@@ -186,7 +186,7 @@ class Copilot(base.Format):
         "update_todo ask_user skill store_memory exit_plan_mode list_agents read_agent write_agent "
         "fetch_copilot_cli_documentation"
     )
-    # What the user answered, the plan, and the list.
+    # The user's answers, the plan, and the list.
     kept_tools = frozenset({"ask_user", "exit_plan_mode", "update_todo"})
     answer_marks = (b'"session.usage_record"', b'"session.error"')
     ended = re.compile(r"^<shellId: [^\n>]{1,40} completed with exit code -?\d{1,5}>$", re.MULTILINE)
@@ -226,7 +226,7 @@ class Copilot(base.Format):
         return Treatment.REFERENCE if path[1] == "arguments" else REMOVED
 
     def answer(self, entry: Entry) -> Answer | None:
-        """Read what an event says of a request, or of one that failed; those of subagents are others' requests."""
+        """Read an event's record of a request, or of a failed one; subagents' requests don't count."""
         kind, data = entry.get("type"), values.fields(entry.get(_DATA))
         at = base.moment(entry.get("timestamp"))
         if kind == "session.error":
@@ -240,9 +240,9 @@ class Copilot(base.Format):
         return Answer(model=values.text(counted.get("model")), usage=usage, window=window, at=at)
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
-        """Write the event of a compaction before what is kept: a resume goes through all events in their order.
+        """Write the compaction event before the kept lines: a resume processes all events in order.
 
-        The agent itself says the user's words of before above the summary.
+        The agent itself puts the user's earlier words above the summary.
         """
         first = min(cut.kept)
         parent = next((name for name in reversed(session.lines.ids[:first]) if name), None)

@@ -1,4 +1,4 @@
-"""Gemini CLI: a list of records, of which the last of an id counts; its older sessions are one JSON document."""
+"""Gemini CLI: a list of records, where the last one of an id counts; older sessions are one JSON document."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _BACK = "$rewindTo"
 _NOT_SAID = ("/", "?", "<session_context>", "<hook_context>", "System: Potential loop detected")
 
 _SNAPSHOT, _SNAPSHOT_END = "<state_snapshot>", "</state_snapshot>"
-"""The agent's own tags around a summary, which the model reads as a message of the user."""
+"""The agent's own tags around a summary, which the model reads as a user message."""
 
 THANKS = "Got it. Thanks for the additional context!"
-"""What the agent itself has the model answer to a summary."""
+"""The reply to a summary that the agent itself writes in the model's name."""
 
 ENDED = re.compile(
     r"^Exit Code: -?\d{1,5}$(?=\n(?:Signal|Background PIDs|Process Group PGID): |\s{0,8}\Z)", re.MULTILINE
 )
-"""The line of a command's result that tells its exit status, within the last 200 characters."""
+"""The line with the exit status in a command's result, within the last 200 characters."""
 
 _SUMMARY = "summary"
 _UPDATE = b'{"$set":{"messages":['
 _UPDATE_END = b"]}}\n"
-"""A line that sets all messages of the session anew, as the agent writes it."""
+"""A line that sets all messages of the session, as the agent writes it."""
 
 _COPIED = "_response"
-"""Ends the id of a message into which a resume copies the results of the message whose id stands before it."""
+"""Suffix of a message id: a resume copies results into this message from the one whose id precedes the suffix."""
 
 _SEVERAL = Call("", "", "", Purpose.OTHER)
 
@@ -50,7 +50,8 @@ _Parts = list[tuple[int, Mapping[str, Any]]]
 class GeminiReader(base.Reader):
     """Reads the messages of one session, and the records between them.
 
-    Calls go on waiting: a message that the model gets as their result names no file, and may come again.
+    Calls keep waiting after their results: a message that gives a result to the model names no file, and may be
+    repeated.
     """
 
     purposes: Mapping[str, Purpose] = {
@@ -64,10 +65,12 @@ class GeminiReader(base.Reader):
     def __init__(self) -> None:
         super().__init__()
         self._given: set[str] = set()
-        """The calls whose results stand with them: what repeats those is not counted once more."""
+        """Calls that hold their own results; later copies of these results are not counted again."""
         self._ended, self._answers = True, False
-        """Whether the line before ended with LF, and whether an answer came since messages were set at once: a summary
-        stands before all of them, and what looks like one behind them a user may have written."""
+        """True if the previous line ended with LF, and if an answer followed the last line that sets messages.
+
+        A summary precedes all answers; after one, a text that looks like a summary may be the user's.
+        """
 
     def line(self, raw: bytes, entry: Entry) -> Line:
         ended, self._ended = self._ended, raw.endswith(b"\n")
@@ -77,7 +80,7 @@ class GeminiReader(base.Reader):
         kind = entry.get("type")
         if "id" not in entry and "type" not in entry:
             if isinstance(values.fields(entry.get("$set")).get("messages"), list):
-                # It takes the place of all messages before it.
+                # It replaces all messages before it.
                 return line_of(raw, Role.CHECKPOINT)
             return line_of(raw, Role.HEADER if all(key in entry for key in _HEADER_KEYS) else Role.OTHER)
         name = values.text(entry.get("id"))
@@ -99,9 +102,9 @@ class GeminiReader(base.Reader):
         return line_of(raw, Role.USER if is_turn else Role.OTHER, blocks, name, reads=len(text))
 
     def said(self, entry: Entry) -> Iterator[Said]:
-        """Read what was said in a message.
+        """Yield the utterances in a message.
 
-        Results may come twice: with their calls, and in the message in which the model got them.
+        Results may occur twice: with their calls, and in the message in which the model got them.
         """
         content = entry.get("content")
         if entry.get("type") == "gemini":
@@ -132,7 +135,7 @@ class GeminiReader(base.Reader):
             if isinstance(result, str):
                 yield Said(Say.RESULT, result, call=name, failed=_failed(made.get("status"), result))
             found = [each for _, part in values.parts(result) for each in _given_back(part)]
-            # After a resume each of several calls holds the results of all.
+            # After a resume, each of several calls holds the results of all.
             for each in found if len(found) == 1 else [one for one in found if one.call == name]:
                 yield each._replace(call=name, failed=_failed(made.get("status"), each.text))
 
@@ -157,9 +160,9 @@ class GeminiReader(base.Reader):
 
     def _answer(self, raw: bytes, name: str, entry: Entry, parts: _Parts) -> Line:
         asks = [(index, part, values.fields(part["functionCall"])) for index, part in parts if "functionCall" in part]
-        # Older versions tell by the arguments which call a part without an id is.
+        # Older versions match a part without an id to its call by the arguments.
         bound = any(not values.text(ask.get("id")) for _, _, ask in asks)
-        # Each of several calls may hold the results of all: known before any of them is read.
+        # Each of several calls may hold the results of all, so all calls must be known before one is read.
         called = [
             (index, made, self.call(made.get("id"), made.get("name"), made.get("args")))
             for index, made in values.parts(entry.get("toolCalls"))
@@ -171,18 +174,18 @@ class GeminiReader(base.Reader):
             call_id = values.text(ask.get("id"))
             call = calls.get(call_id) or self.call(call_id, ask.get("name"), ask.get("args"))
             calls[call_id] = call
-            # A signature covers the call that it stands at.
+            # A signature covers the call that carries it.
             if not bound and "thoughtSignature" not in part:
                 values.arguments(("content", index, "functionCall", "args"), ask.get("args"), call, blocks)
         thinks = bool(entry.get("thoughts")) or any(part.get("thought") for _, part in parts)
-        # What of the thoughts stands beside the parts is not sent again.
+        # Thoughts outside the parts are not sent again.
         reads = io + len(text_of(entry.get("content")))
         facts = Facts(thinks=True) if thinks else PLAIN
         blocks += _thoughts_of(entry, parts, calls)
         return line_of(raw, Role.ASSISTANT, blocks, name, calls=calls.values(), io=io, reads=reads, facts=facts)
 
     def _called(self, index: int, made: Mapping[str, Any], call: Call, blocks: list[Block], *, whole: bool) -> int:
-        """Add the blocks of a call with its result; count the characters of both."""
+        """Add the blocks of a call and its result; return the characters of both."""
         path: JsonPath = ("toolCalls", index)
         size = values.arguments((*path, "args"), made.get("args"), call, [] if whole else blocks)
         result = made.get("result")
@@ -192,7 +195,7 @@ class GeminiReader(base.Reader):
             blocks += values.long_text(Kind.RESULT, (*path, "result"), result, call.tool, call.name)
         for step, part in values.parts(result):
             place: JsonPath = (*path, "result", step)
-            # After a resume each of several calls holds the results of all.
+            # After a resume, each of several calls holds the results of all.
             answers = values.text(values.fields(part.get("functionResponse")).get("id"))
             blocks += _response(place, part, self.asked.get(answers, call) if answers else call)
             blocks += picture(place, part, call)
@@ -202,7 +205,7 @@ class GeminiReader(base.Reader):
 
 
 def _sent(result: Any) -> int:
-    """Count the characters that a model reads of what a call gave back: without the frame that names the call."""
+    """Count the characters that a model reads of a call's result, without the frame that names the call."""
     if isinstance(result, str):
         return len(result)
     count = 0
@@ -216,7 +219,7 @@ def _sent(result: Any) -> int:
 
 
 def _response(path: JsonPath, part: Mapping[str, Any], call: Call) -> list[Block]:
-    """Make the blocks of the texts that a tool gave back; of a skill that was read none."""
+    """Make the blocks of a tool's result texts; return [] for a skill that was read."""
     blocks: list[Block] = []
     given = values.fields(part.get("functionResponse"))
     response = values.fields(given.get("response"))
@@ -229,7 +232,7 @@ def _response(path: JsonPath, part: Mapping[str, Any], call: Call) -> list[Block
 
 
 def picture(path: JsonPath, part: Mapping[str, Any], call: Call = _SEVERAL) -> list[Block]:
-    """Make the block of a part that holds an image or the like, none of any other part; what is signed stays."""
+    """Make the block of a part that holds an image or similar data. A signed part stays: it gets none."""
     kept = not _data(part) or "thoughtSignature" in part
     return [] if kept else values.whole(Kind.IMAGE, path, part, call.tool, call.name)
 
@@ -239,10 +242,12 @@ def _data(part: Mapping[str, Any]) -> str:
 
 
 def _thoughts_of(entry: Entry, parts: _Parts, calls: Mapping[str, Call]) -> list[Block]:
-    """Make the blocks of a message's thoughts, beside its parts and among them; it must say or call something too.
+    """Make the blocks of a message's thoughts, outside and among its parts.
 
-    A thought with a signature stays. By a call or a thought among the parts the agent tells that those are all there
-    is: where the thoughts are what it tells it by, and calls stand beside the parts, they stay.
+    There are none unless the message also has text or calls.
+
+    A signed thought stays. If a call or a thought is among the parts, the agent takes the parts to be complete. So if
+    only thoughts show this, and there are calls outside the parts, the thoughts stay.
     """
     blocks: list[Block] = []
     thoughts = entry.get("thoughts")
@@ -257,7 +262,7 @@ def _thoughts_of(entry: Entry, parts: _Parts, calls: Mapping[str, Call]) -> list
 
 
 def _given_back(part: Mapping[str, Any]) -> Iterator[Said]:
-    """Read the result in a part, if it holds one."""
+    """Yield the result in a part, if it holds one."""
     answer = values.fields(part.get("functionResponse"))
     if answer:
         response = values.fields(answer.get("response"))
@@ -267,7 +272,7 @@ def _given_back(part: Mapping[str, Any]) -> Iterator[Said]:
 
 
 def _failed(status: Any, text: str) -> bool | None:
-    """Tell whether a call failed, by what is recorded of it and by the exit status in its result."""
+    """True if a call failed, by its recorded status and the exit status in its result; None if neither tells."""
     if status in ("error", "cancelled"):
         return True
     codes = ENDED.findall(text[-200:])
@@ -275,13 +280,13 @@ def _failed(status: Any, text: str) -> bool | None:
 
 
 def _asks(text: str) -> bool:
-    """True if these are words of the user: no command, and nothing that the agent puts there itself."""
+    """True if these are the user's words: not a command, and not an insertion of the agent."""
     said = text.strip()
     return said not in ("", "Please continue.", "System: Please continue.") and not said.startswith(_NOT_SAID)
 
 
 def _snapshot_in(text: str) -> str:
-    """Read the summary that a message is, without its tags; empty where it is none."""
+    """Return the summary in a message without its tags, or "" if it is not a summary."""
     start, end = text.find(_SNAPSHOT), text.rfind(_SNAPSHOT_END)
     # A model may think aloud first.
     if start < 0 or end < start or not text.lstrip().startswith((_SNAPSHOT, "<scratchpad>")):
@@ -290,7 +295,7 @@ def _snapshot_in(text: str) -> str:
 
 
 def text_of(content: Any) -> str:
-    """Read the text of a message's content."""
+    """Return the text of a message's content."""
     if isinstance(content, str):
         return content
     texts = (part if isinstance(part, str) else values.fields(part).get("text") for part in values.items(content))
@@ -298,10 +303,10 @@ def text_of(content: Any) -> str:
 
 
 def _resumed(lines: Lines, numbers: Iterable[int]) -> tuple[dict[str, int], dict[str, int], set[int]]:
-    """Follow these lines as a resume does.
+    """Replay these lines the way a resume does.
 
-    Return the last line of each message that it reads, in the order of their first lines; those first lines; and all
-    lines that hold messages.
+    Return the last line of each message that it reads, ordered by their first lines; those first lines; and the set of
+    all lines that hold messages.
     """
     live: dict[str, int] = {}
     begun: dict[str, int] = {}
@@ -313,7 +318,7 @@ def _resumed(lines: Lines, numbers: Iterable[int]) -> tuple[dict[str, int], dict
         if whole or lines.facts[number].first:
             live.clear()
         if back := lines.parents[number]:
-            # The message and all behind it go; where it is not there, everything, as the agent does.
+            # Remove the message and everything after it. If it is missing, remove everything, as the agent does.
             if back not in live:
                 live.clear()
             while live and live.popitem()[0] != back:
@@ -347,7 +352,7 @@ class Gemini(base.Format):
         if not head.entries or not _is_header(head.entries[0]) or "messages" in head.entries[0]:
             return False
         for entry in head.entries:
-            # An update, a way back or the like; or a message, or the header again.
+            # An update, a rewind or similar; or a message, or the header again.
             is_update = any(key.startswith("$") for key in entry)
             is_message = entry.keys() >= _MESSAGE_KEYS and isinstance(entry["type"], str)
             if len(entry) > 1 if is_update else not (is_message or _is_header(entry)):
@@ -362,9 +367,9 @@ class Gemini(base.Format):
         return Name(header["sessionId"], project=header["projectHash"])
 
     def shape(self, lines: Lines) -> Shape:
-        """Find the messages that a resume reads. All others are dead: nobody can go back to them.
+        """Return the messages that a resume reads. All others are dead: no rewind can reach them.
 
-        In a document every message counts; only records have a header among them.
+        In a document every message counts; only sessions of records have a header line.
         """
         if Role.HEADER not in lines.roles:
             return Shape(range(len(lines)), frozenset())
@@ -372,11 +377,11 @@ class Gemini(base.Format):
         return Shape(array("I", live.values()), frozenset(held.difference(live.values())))
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
-        """Write the line that sets the messages to the summary, before the first line of what is kept.
+        """Write the line that sets the messages to the summary, before the first line of the kept part.
 
-        Where that is no line of its own, since all messages were set at once, or where lines behind it belong to
-        messages of before, the line stands at the end and repeats what is kept. In a document the summary takes the
-        place of the messages for which it stands.
+        If the kept part does not begin with a line of its own (all messages were set at once), or later lines belong to
+        earlier messages, this line is added at the end and repeats the kept messages. In a document the summary
+        replaces the messages.
         """
         lines, kept, messages = session.lines, list(cut.kept), _messages(session, cut, summary)
         if Role.HEADER not in lines.roles:
@@ -391,7 +396,7 @@ class Gemini(base.Format):
         return Checkpoint((addition,), repeated=frozenset(kept))
 
     def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
-        """Take out every message before the line that sets them all."""
+        """Remove every message before the line that sets them all."""
         lines, (addition,) = session.lines, made.added
         gone = (number for number in range(addition.before) if lines.ids[number])
         return made._replace(removed=frozenset(gone) - {lines.roles.index(Role.HEADER)})
@@ -419,7 +424,7 @@ class Gemini(base.Format):
         return {"text": text}
 
     def answer(self, entry: Entry) -> Answer | None:
-        """Read what a message of the model says of its request, or one of the agent of what failed."""
+        """Read what an assistant message records about its request, or what an error message records."""
         at = base.moment(entry.get("timestamp"))
         if entry.get("type") == "error":
             return Answer(error=text_of(entry.get("content")) or "error", at=at)
@@ -429,7 +434,7 @@ class Gemini(base.Format):
         sent, made, cached, thoughts = map(counted.get, ("input", "output", "cached", "thoughts"))
         usage, put_in = model.within(sent, made, cached, None, thoughts), model.tokens(counted.get("tool"))
         if usage is not None:
-            # Thoughts stand beside the output, and what tools of the vendor put in beside the input.
+            # `output` excludes thoughts, and `input` excludes what the vendor's tools inserted.
             output = usage.output + usage.reasoning
             usage = None if put_in is None else usage._replace(input=usage.input + put_in, output=output)
         return Answer(model=values.text(entry.get("model")), usage=usage, at=at)
@@ -455,8 +460,8 @@ def _may_change_part(part: Any, path: list[Any], value: Any) -> bool:
 
 
 def _messages(session: Written, cut: Cut, summary: Summary) -> list[bytes]:
-    """Write the summary, and the answer to it."""
-    # A line may be slow to find: so only the last few are asked when they were written.
+    """Return the lines of the summary and of the reply to it."""
+    # Fetching a line may be slow, so only the last few are asked for their time.
     time = base.newest_time(session, islice(reversed(cut.old), 8))
     text = f"{_SNAPSHOT}\n{utf8(summary.text)}\n{_SNAPSHOT_END}"
     name = base.uuid_of(_SUMMARY, text)

@@ -1,7 +1,7 @@
-"""pi and its relatives: one entry a line, a tree by `parentId` (version 1: a list); calls and results are messages.
+"""pi and its forks: one entry a line, a tree by `parentId` (version 1: a list); calls and results are messages.
 
-A summary is one entry. A compaction stands at the end and names the first entry that is kept, the summary of a branch
-hangs on the entry to which the conversation went back, and a handoff begins a session.
+A summary is one entry. A compaction is at the end and names the first kept entry, a branch summary is linked to the
+entry to which the conversation returned, and a handoff begins a session.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from sessioncompress.formats.base import CannotCheckpoint, Cleared, Entry, Head,
 _BLOB = "blob:sha256:"
 _BLOB_BYTES = _BLOB.encode()
 _INSTRUCTS = re.compile(r"(?i)advi|context|goal|handoff|inject|instruct|notice|plan|prompt|remind|rule|skill|^irc:")
-"""What is in the names of extensions' words that tell the model what to do."""
+"""Words in the names of extension messages that instruct the model."""
 _OUTPUT: JsonPath = ("message", "output")
 _STATE: JsonPath = ("data",)
 _THOUGHTS = ("thinking", "redactedThinking")
 _PARTIAL = ("partialJson", "partialArgs")
-"""Keys of the raw streamed arguments, which some providers leave in a call."""
+"""Keys of raw streamed arguments, which some providers leave in a call."""
 
 _SUMMARIES = ("compaction", "branch_summary", "compactionSummary", "branchSummary")
 """The entries, and in some versions the messages, that are summaries."""
@@ -43,11 +43,11 @@ _SUMMARIES = ("compaction", "branch_summary", "compactionSummary", "branchSummar
 _ID_DIGITS = 8
 
 _HANDOFF = "<handoff-context>\n{}\n</handoff-context>\n\nThe above is a handoff document from a previous session."
-"""How oh-my-pi frames the document; it shows what stands between the tags."""
+"""oh-my-pi's frame of a handoff document; it shows the text between the tags."""
 
 
 class PiReader(base.Reader):
-    """Reads the entries of one session; what the tools are for differs among the relatives."""
+    """Reads the entries of one session; the forks differ in their tools."""
 
     linking = ("type", "id", "parentId", "firstKeptEntryId", "message.role", "message.toolCallId")
     not_asked: re.Pattern[str] | None = None
@@ -56,9 +56,9 @@ class PiReader(base.Reader):
     def __init__(self) -> None:
         super().__init__()
         self._unanswered: deque[tuple[str, bytes]] = deque(maxlen=16)
-        """The newest results that are not too long, and their digests: the text that follows may repeat them.
+        """The newest results of moderate length, with their digests; the next text may repeat them.
 
-        Each is looked for through all of that text, so they are few.
+        Each is searched for in the whole text, so there are only a few.
         """
 
     def line(self, raw: bytes, entry: Entry) -> Line:
@@ -77,7 +77,8 @@ class PiReader(base.Reader):
             line = self._note(raw, names, entry, message, blocks)
         if _BLOB_BYTES not in raw:
             return line
-        # What names a blob stays: the agent deletes those that no session names, and it does not know our originals.
+        # A value that names a blob stays: the agent deletes blobs that no session names, and it doesn't know our
+        # originals.
         kept = tuple(
             block._replace(bulk=0) if block.kind is not Kind.THINKING and _names_blob(entry, block.path) else block
             for block in line.blocks
@@ -86,7 +87,7 @@ class PiReader(base.Reader):
         return line._replace(blocks=kept, facts=line.facts._replace(sealed=sealed))
 
     def _asks(self, message: Entry) -> bool:
-        """True if a person asked: not the agent that began this session, a summary that goes on, or a clock."""
+        """True if a person asked: not the agent that started this session, a continued summary, or a timer."""
         if message.get("role") != "user" or message.get("attribution") == "agent" or message.get("synthetic") is True:
             return False
         return self.not_asked is None or self.not_asked.match(values.words(message.get("content"))) is None
@@ -97,7 +98,8 @@ class PiReader(base.Reader):
         if kind == "custom_message":
             return self._note(raw, names, entry, entry, [])
         if kind == "session":
-            # Version 1, which its header does not name, is a list: the agent gives each entry a new id and its parent.
+            # In version 1, which its header doesn't name, a session is a list: the agent assigns ids and parents on
+            # load.
             version = entry.get("version")
             is_list = version is None or (isinstance(version, (int, float)) and version < 2)  # noqa: PLR2004
             return line_of(raw, Role.HEADER, facts=Facts(listed=True) if is_list else PLAIN)
@@ -114,19 +116,19 @@ class PiReader(base.Reader):
         return line_of(raw, role, self.entry_blocks(entry), *names, reads=reads, facts=facts)
 
     def entry_blocks(self, entry: Entry) -> list[Block]:
-        """Find what may go of an entry that no model reads: an extension's state, of which the newest stays.
+        """Return what may be removed from an entry that no model reads: extension states, of which the newest stays.
 
-        What it was told to do may be asked for again: all of that stays.
+        Instructions to an extension may be queried again, so all of those stay.
         """
         tool, state = values.text(entry.get("customType")), entry.get("data")
         if entry.get("type") != "custom" or not tool or _INSTRUCTS.search(tool):
             return []
-        # What is smaller may be one item of several.
+        # A smaller state may be one item of several.
         saved = len(values.literal(state)) - len(values.literal(_emptied(state)))
         return values.whole(Kind.MIRROR, _STATE, state, tool, "") if saved >= 4 * values.SMALLEST_BLOCK else []
 
     def _note(self, raw: bytes, names: tuple[str, str], entry: Entry, message: Entry, blocks: list[Block]) -> Line:
-        """Read a prompt, or what stands beside it: what the user ran or named, and the words of an extension."""
+        """Read a prompt or a note: the user's own commands and file mentions, and an extension's messages."""
         pictures, written = values.pictures(blocks), len(values.text(message.get("command") or message.get("code")))
         found, unread = _outputs(entry), message.get("excludeFromContext") is True
         for path, (text, made) in found.items():
@@ -148,7 +150,7 @@ class PiReader(base.Reader):
             if text := _without_files(values.text(entry.get("summary")) or values.text(message.get("summary"))):
                 yield Said(Say.SUMMARY, text)
         elif kind == "context_edit" and (text := values.text(values.fields(entry.get("replacement")).get("content"))):
-            # Words alone take the place of a prompt's; those of an answer or a result are parts.
+            # A plain string replaces a prompt; replacements of answers and results are parts.
             yield Said(Say.PROMPT, text)
         elif kind == "custom_message" and entry.get("customType") == "handoff":
             if text := values.words(entry.get("content")):
@@ -215,14 +217,14 @@ class PiReader(base.Reader):
             kind = part.get("type") if isinstance(part, dict) else None
             if kind == "toolCall":
                 name, arguments = values.text(part.get("id")), part.get("arguments")
-                # Behind a bar stands an item id, which may have to go.
+                # An item id follows the bar; it may have to go.
                 made = self.call(name, part.get("name"), arguments, name.partition("|")[0])
                 calls.append(made)
-                # A thought signature vouches for the call as it was made: its arguments stay.
+                # A thought signature covers the original call, so its arguments stay.
                 signed = bool(part.get("thoughtSignature"))
                 io += values.arguments(values.part_path(index, "arguments"), arguments, made, blocks, signed=signed)
                 for key in filter(part.__contains__, _PARTIAL):
-                    # Without its tool, of which it is no state.
+                    # No tool name: this is not a state of the tool.
                     blocks += values.whole(Kind.MIRROR, values.part_path(index, key), part[key], "", made.name)
                 if responses:
                     ties += _id_tie(values.part_path(index, "id"), name)
@@ -236,15 +238,15 @@ class PiReader(base.Reader):
                 characters += values.thought(part.get("thinking"), part.get("thinkingSignature") or part.get("data"))
                 thoughts += values.thinking(values.part_path(index), part)
         if calls or any(text.strip() for text in texts):
-            # All thinking of a message goes, or none where nothing else would stay.
+            # All thinking of a message is removed, or none if nothing else would stay.
             blocks = thoughts + blocks
         payload = message.get("providerPayload")
-        # A Responses history repeats what the message says in its content; any other payload we do not know.
+        # A Responses history repeats the message's content; other payloads are unknown.
         sealed = payload is not None and values.fields(payload).get("type") != "openaiResponsesHistory"
         if payload is not None and not sealed:
             blocks += values.whole(Kind.MIRROR, ("message", "providerPayload"), payload, "", "")
             ties.append(Tie(("message", "providerPayload"), None, 0))
-        # Results that stand again, whole, in the texts that follow them.
+        # Results that are repeated in full in the texts after them.
         longest = max(map(len, texts), default=0)
         repeats = tuple(
             digest
@@ -260,7 +262,7 @@ class PiReader(base.Reader):
 
 
 def _has_failed(message: Mapping[str, Any]) -> bool | None:
-    """Tell whether a call failed: by the flag of its result, or by what OpenClaw notes in the details."""
+    """True if a call failed, by its result's flag or by OpenClaw's details; None if neither is recorded."""
     flag, details = message.get("isError"), values.fields(message.get("details"))
     code = details.get("exitCode")
     if details.get("status") in ("error", "failed") or (isinstance(code, int) and code != 0):
@@ -269,7 +271,7 @@ def _has_failed(message: Mapping[str, Any]) -> bool | None:
 
 
 def _without_files(summary: str) -> str:
-    """Take the lists of files off the end of a summary, where its agent puts them."""
+    """Remove the file lists that the agent writes at the end of a summary."""
     left = summary.rstrip()
     for tag in ("modified-files", "read-files", "files"):
         start = left.rfind(f"<{tag}>\n") if left.endswith(f"</{tag}>") else -1
@@ -279,7 +281,7 @@ def _without_files(summary: str) -> str:
 
 
 def _outputs(entry: Entry) -> dict[JsonPath, tuple[str, model.Call]]:
-    """Find the texts that are outputs and no results: what the user ran or named, what extensions say; with calls."""
+    """Return outputs that are not results (of user commands, file mentions, extensions), with their calls."""
     is_message, name = entry.get("type") == "message", values.text(entry.get("id"))
     message = values.fields(entry.get("message")) if is_message else entry
     role, tool = message.get("role" if is_message else "type"), values.text(message.get("customType"))
@@ -299,7 +301,7 @@ def _outputs(entry: Entry) -> dict[JsonPath, tuple[str, model.Call]]:
 
 
 def _emptied(state: Any) -> Any:
-    """Leave of a state its form and what is short: an extension may read each of them in turn."""
+    """Keep a state's structure and its short values: an extension may read several states in turn."""
     if not isinstance(state, dict):
         return type(state)()
     least = values.SMALLEST_BLOCK
@@ -316,20 +318,20 @@ def _image(index: int, part: Any, tool: str, call: str) -> list[Block]:
     if values.fields(part).get("type") != "image" or not data:
         return []
     if data.startswith(_BLOB):
-        # It stays, and is read.
+        # It stays, and the model reads it.
         size = len(values.literal(part))
         return [Block(Kind.IMAGE, ("message", "content", index), size, values.PICTURE, tool, call)]
     return values.whole(Kind.IMAGE, ("message", "content", index), part, tool, call)
 
 
 def _id_tie(path: JsonPath, name: str) -> list[Tie]:
-    """OpenAI Responses: `call_x|fc_y` names an item that only stands with its reasoning; the call's own id stays."""
+    """OpenAI Responses: `call_x|fc_y` names an item that is valid only with its reasoning; the call's own id stays."""
     call, bar, item = name.partition("|")
     return [Tie(path, call, len(item) + 1)] if call and bar else []
 
 
 def _signature_tie(path: JsonPath, signature: Any) -> list[Tie]:
-    """OpenAI Responses: a text's signature holds its item id, in newer versions also its phase."""
+    """OpenAI Responses: a text's signature holds its item id and, in newer versions, its phase."""
     kept = _phase_alone(signature)
     if not isinstance(signature, str) or kept == signature:
         return []
@@ -338,9 +340,9 @@ def _signature_tie(path: JsonPath, signature: Any) -> list[Tie]:
 
 
 def _phase_alone(signature: Any) -> str | None:
-    """Write the signature without its item id, as the agent does; None where it names no phase.
+    """Return the signature without its item id, as the agent writes it; None if it has no phase.
 
-    OpenAI asks for the phase of each text in every later request. For an empty id the agent makes one of its own.
+    OpenAI asks for the phase of each text in every later request. The agent replaces an empty id with one of its own.
     """
     said = values.fields(within(values.text(signature)))
     phase = values.text(said.get("phase"))
@@ -350,7 +352,7 @@ def _phase_alone(signature: Any) -> str | None:
 
 
 class FamilyFormat(base.Format):
-    """What the formats of the family share; each adds its name, its marks and its tools."""
+    """The common part of the family's formats; each adds its name, its signs and its tools."""
 
     answer_marks = (b'"assistant"',)
     titles = (("title",), ("name",))
@@ -365,7 +367,7 @@ class FamilyFormat(base.Format):
         return base.name_of(*map(header.get, ("id", "cwd", "parentSession", "branchedFrom")))
 
     def shape(self, lines: Lines) -> Shape:
-        """Walk the tree. Where the header says so, or none has an id, entries follow each other."""
+        """Walk the tree. If the header indicates a list, or no entry has an id, entries follow each other."""
         return super().shape(lines) if _is_list(lines) else base.tree_shape(lines)
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
@@ -378,7 +380,7 @@ class FamilyFormat(base.Format):
             "type": "compaction",
             "id": _new_id(ids, leaf, kept, summary.text),
             "parentId": leaf,
-            # What the last entry recorded of its request is then older than the compaction.
+            # This makes the last entry's recorded usage older than the compaction.
             "timestamp": base.newest_time(session, reversed(live)),
             "summary": summary.text + _lists(files),
             "firstKeptEntryId": kept,
@@ -390,7 +392,7 @@ class FamilyFormat(base.Format):
         return Checkpoint((Addition(len(session.lines), base.json_of(entry)),))
 
     def noted_beside(self, session: Written, cut: Cut, summary: Summary) -> Mapping[str, Any]:
-        """Give what a relative of pi notes in a compaction besides."""
+        """Return the extra fields of a fork's compaction."""
         return {}
 
     def leaves(self, lines: Lines) -> Sequence[int]:
@@ -400,7 +402,7 @@ class FamilyFormat(base.Format):
         return sorted(number for name, number in numbers.items() if name not in parents)
 
     def branch_summary(self, session: Written, left: Sequence[int], target: int, summary: Summary) -> Checkpoint:
-        """Write the entry; the files of an earlier summary on the branch count in."""
+        """Write the entry; include the files of earlier summaries on the branch."""
         _refuse_list(session.lines)
         live, ids, roles = self.shape(session.lines).live, session.lines.ids, session.lines.roles
         silent = (number for number in left if roles[number] in (Role.OTHER, Role.CHECKPOINT))
@@ -457,7 +459,7 @@ class FamilyFormat(base.Format):
         return _emptied(value) if path == _STATE else super().stand_in(path, value)
 
     def answer(self, entry: Entry) -> Answer | None:
-        """Read what an assistant message says of its request; usage that stands elsewhere is of no such request."""
+        """Read what an assistant message records about its request; usage elsewhere belongs to other requests."""
         message = values.fields(entry.get("message"))
         if entry.get("type") != "message" or message.get("role") != "assistant":
             return None
@@ -490,11 +492,12 @@ def _refuse_list(lines: Lines) -> None:
 
 
 def _header_of(head: Head) -> Entry | None:
-    """Find the header of a pi-like session: the first entry, or the second behind a title slot."""
+    """Return the header of a pi-like session: the first entry, or the second one after a title slot."""
     for entry in head.entries[:2]:
         if entry.get("type") == "session":
             good = all(isinstance(entry.get(key), str) for key in ("id", "timestamp", "cwd"))
-            # DeepSeek-harness files start alike, but date their header `createdAt` and number their lines `seq`.
+            # DeepSeek-harness files begin alike, but their header has `createdAt` and their lines are numbered with
+            # `seq`.
             foreign = any("createdAt" in each or "seq" in each for each in head.entries)
             return entry if good and not foreign else None
         if entry.get("type") != "title":
@@ -503,14 +506,14 @@ def _header_of(head: Head) -> Entry | None:
 
 
 def _handoff(session: Written, live: Sequence[int], path: str, text: str, seed: str, **beside: Any) -> NewSession:
-    """Write a session of a header and one entry; its name and ids come of the source and a seed."""
+    """Write a session of a header and one entry; its name and ids are derived from the source and a seed."""
     headers = (number for number, role in enumerate(session.lines.roles) if role is Role.HEADER)
     source = session.entry(next(headers, 0))
     at = base.moment(base.newest_time(session, reversed(live)))
     written = base.time_of(at)
     digits = xxh3_128_hexdigest(f"{values.text(source.get('id'))}\n{seed}".encode(errors="backslashreplace"))
     name = str(UUID(f"{at:012x}7{digits[:3]}8{digits[3:18]}"))
-    # All of the family read this version.
+    # The whole family reads this version.
     header = {"type": "session", "version": 3, "id": name, "timestamp": written}
     header |= {"cwd": values.text(source.get("cwd")), "parentSession": path}
     entry = {
@@ -534,10 +537,10 @@ def _new_id(ids: Iterable[str], *seed: str) -> str:
 
 
 def _files(earlier: Iterable[Mapping[str, Any]], summary: Summary) -> dict[str, list[str]]:
-    """List the files as the agent does, with those of its own summaries before."""
+    """Return the file lists as the agent builds them, including files of its own earlier summaries."""
     read, changed = set(summary.read), set(summary.changed)
     for before in earlier:
-        # What an extension wrote may hold anything.
+        # An extension's summary may hold anything.
         if before.get("fromHook") or before.get("fromExtension"):
             continue
         details = values.fields(before.get("details"))
@@ -547,21 +550,21 @@ def _files(earlier: Iterable[Mapping[str, Any]], summary: Summary) -> dict[str, 
 
 
 def _names(files: Iterable[str]) -> list[str]:
-    """Leave out names that could end a list, or its line."""
+    """Return the names sorted, without those that could end a list or its line."""
     return sorted(file for file in files if file and file.isprintable() and "</" not in file)
 
 
 def _lists(files: Mapping[str, Sequence[str]]) -> str:
-    """Write the lists that stand at a summary's end, a hundred names of each: the entry's details have all."""
+    """Write the file lists at the end of a summary, up to 100 names each; the entry's details have all."""
     tags = {"read-files": "readFiles", "modified-files": "modifiedFiles"}
     listed = ((tag, "\n".join(files[key][:100])) for tag, key in tags.items())
     return "".join(f"\n\n<{tag}>\n{names}\n</{tag}>" for tag, names in listed if names)
 
 
 def _system_message(session: Written, live: Sequence[int]) -> dict[str, Any]:
-    """Merge the messages of the system, as pi from 0.87 on does: of those that stand before a compaction it reads none.
+    """Merge the system messages, because pi since 0.87 reads none from before a compaction.
 
-    Texts follow each other; sections and tools of a name take the place of earlier ones.
+    Texts are appended; sections and tools replace earlier ones of the same name.
     """
     texts: list[str] = []
     sections: dict[str, Any] = {}
@@ -585,7 +588,7 @@ def _system_message(session: Written, live: Sequence[int]) -> dict[str, Any]:
 
 
 def _system_of(session: Written, number: int) -> Mapping[str, Any]:
-    """Read the message of the system that an entry is, or that a compaction repeats."""
+    """Return the system message of an entry, or the one that a compaction repeats."""
     if session.lines.roles[number] not in (Role.OTHER, Role.CHECKPOINT):
         return {}
     entry = session.entry(number)
@@ -594,16 +597,17 @@ def _system_of(session: Written, number: int) -> Mapping[str, Any]:
 
 
 class Pi(FamilyFormat):
-    """Sessions of pi, versions 1 to 3 and the entries of pi 1.x; also what GitClaw keeps of its pi."""
+    """Sessions of pi, versions 1 to 3, and the entries of pi 1.x; also the sessions of GitClaw's pi."""
 
     name = "pi"
     reader = PiReader
     other_tools = "edit grep find ls"
 
     def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
-        """Take out what was said before what is kept, but for what another branch hangs on.
+        """Remove the messages before the kept part, except ancestors of other branches.
 
-        Whatever hung on one of these lines hangs on what is left before it: entries that name the model, say, stay.
+        Children of a removed line are linked to its nearest remaining ancestor: entries that name the model, for
+        example, stay.
         """
         lines, live = session.lines, self.shape(session.lines).live
         numbers = {name: number for number, name in enumerate(lines.ids) if name}
@@ -646,7 +650,7 @@ class OpenClawReader(PiReader):
         "exec": Purpose.COMMAND,
         "process": Purpose.COMMAND,
     }
-    # Events of the system may precede a person's words, but no text at all is a person's picture.
+    # System events may precede a person's words, but a message without text is a person's picture.
     not_asked = re.compile(
         r"\A(?!\Z)(?:System: \[[^\n]*(?:\n+System:[^\n]*)*+\n*)?+"
         r"(?:\Z|\[OpenClaw heartbeat|Read HEARTBEAT\.md if it exists \(workspace context\)|\[cron:)"
@@ -654,7 +658,7 @@ class OpenClawReader(PiReader):
 
 
 class OpenClaw(FamilyFormat):
-    """Sessions of OpenClaw up to about 2026.3: pi version 3 with entries and tool names of its own."""
+    """Sessions of OpenClaw up to about 2026.3: pi version 3 with its own entries and tool names."""
 
     name = "openclaw"
     reader = OpenClawReader
@@ -681,7 +685,7 @@ class OhMyPiReader(PiReader):
     purposes: Mapping[str, Purpose] = {**PiReader.purposes, "eval": Purpose.COMMAND, "task": Purpose.AGENT}
 
     def entry_blocks(self, entry: Entry) -> list[Block]:
-        """Find, too, the copy of arguments that explains crashes, and what a compaction keeps beside its text."""
+        """Return also the copy of arguments for crash reports, and a compaction's data outside its text."""
         if entry.get("type") == "compaction":
             kept = values.fields(entry.get(_PRESERVED)).items()
             found = [((_PRESERVED, a, b), each) for a, held in kept for b, each in values.fields(held).items()]
@@ -689,7 +693,7 @@ class OhMyPiReader(PiReader):
         if not _is_start(entry) or not isinstance(entry["data"].get("args"), dict):
             return super().entry_blocks(entry)
         call = values.text(entry["data"].get("toolCallId"))
-        # Without its tool, of which it is no state.
+        # No tool name: this is not a state of the tool.
         return values.whole(Kind.MIRROR, _ARGUMENTS, entry["data"]["args"], "", call)
 
 
@@ -711,7 +715,7 @@ class OhMyPi(FamilyFormat):
         return own and super().recognizes(head)
 
     def may_change(self, entry: Entry, path: JsonPath, value: Any) -> bool:
-        """Let the arguments of a start be emptied, never dropped."""
+        """Also allow a start's arguments to be emptied, but never removed."""
         if path == _PRUNED:
             return isinstance(value, Added) and _may_be_pruned(entry)
         if path[:1] == (_PRESERVED,):
@@ -719,14 +723,15 @@ class OhMyPi(FamilyFormat):
         return super().may_change(entry, path, value) or (path == _ARGUMENTS and _is_start(entry) and value == {})
 
     def noted_beside(self, session: Written, cut: Cut, summary: Summary) -> Mapping[str, Any]:
-        """Carry on what the model reads of an earlier compaction beside its text: pictures of what was said."""
+        """Carry over what the model reads of an earlier compaction outside its text: pictures of the conversation."""
         before = values.fields(session.entry(cut.old[0]).get(_PRESERVED))
         if before.get("openaiRemoteCompaction"):
             what = "its last compaction is one that only the provider can read, and no summary carries that on"
             raise CannotCheckpoint(what, "Compact it with oh-my-pi, or run 'sessioncompress compress' instead.")
         archive = values.fields(before.get(_ARCHIVE))
         if text := values.text(archive.get("text")):
-            # The agent's next compaction makes its pictures of this, where lines end so, and then reads no summary.
+            # The agent's next compaction draws its pictures from this text, with this line end, and then reads no
+            # summary.
             archive = {**archive, "text": "\u2588".join((text, *summary.text.splitlines()))}
         kept = ({_ARCHIVE: archive} if archive else {}) | orjson.loads(summary.preserved or "{}")
         noted = {"shortSummary": summary.short, "tokensAfter": summary.tokens_after}
@@ -740,7 +745,7 @@ class OhMyPi(FamilyFormat):
         return {} if path == _ARGUMENTS else super().stand_in(path, value)
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
-        """Give the agent's words, and when it said them; None where it has done so before."""
+        """Return the agent's text and the time of clearing; None if the agent has already cleared the result."""
         if not _may_be_pruned(entry):
             return None
         return Cleared(f"[Output truncated - {estimate(len(text))} tokens]", {_PRUNED: now})

@@ -1,4 +1,4 @@
-"""Qwen Code: records that name their parents, as Claude Code writes them, around messages as Gemini CLI has them."""
+"""Qwen Code: records that name their parents as in Claude Code, around messages as in Gemini CLI."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _PARTS = ("message", "parts")
 _DISPLAY = ("toolCallResult", "resultDisplay")
 _EVENT = ("systemPayload", "uiEvent")
 _REPEATED = ("function_args", "response_text", "prompt")
-"""Keys in which an event repeats the session. A resume counts the events, and does not read these."""
+"""Keys in which an event repeats the session. A resume counts the events, but does not read these."""
 _STATES = {"attribution_snapshot": ("systemPayload", "snapshot")}
-"""States of which a resume reads the newest, by the subtypes of their records."""
+"""States, by the subtypes of their records; a resume reads only the newest."""
 
 _COMPRESSION = "chat_compression"
 _WORDS = (None, "mid_turn_user_message")
-"""The subtypes of a `user` record that a person wrote; with the second one the user spoke while the model worked."""
+"""Subtypes of a `user` record that a person wrote; the second one was written while the model worked."""
 
 _GO_ON = (
     "Resume the prior task using the summary above. Continue from the last in-flight step; do not acknowledge the "
@@ -36,7 +36,7 @@ _OF_SESSION = ("cwd", "version", "gitBranch")
 
 
 class QwenReader(gemini.GeminiReader):
-    """Reads the records of one session: messages, and notes of the agent."""
+    """Reads the records of one session: messages and notes."""
 
     purposes: Mapping[str, Purpose] = {**gemini.GeminiReader.purposes, "agent": Purpose.AGENT}
     linking = ("type", "subtype", "uuid", "parentUuid", "timestamp", "message.role")
@@ -66,7 +66,7 @@ class QwenReader(gemini.GeminiReader):
         return line._replace(blocks=line.blocks + tuple(_copies(entry, line)))
 
     def said(self, entry: Entry) -> Iterator[Said]:
-        """Read what was said in a record. What the agent itself put into its summary, such as files, is not."""
+        """Yield the utterances in a record, without what the agent itself added to its summary, such as files."""
         kind, content = entry.get("type"), _message(entry)["content"]
         if kind == "assistant":
             yield from super().said({"type": "gemini", "content": content})
@@ -84,12 +84,12 @@ class QwenReader(gemini.GeminiReader):
 
 
 def _message(entry: Entry) -> Entry:
-    """Give a record's message as Gemini CLI has it."""
+    """Convert a record's message to Gemini CLI's form."""
     return {"id": "", "content": list(values.items(values.fields(entry.get("message")).get("parts")))}
 
 
 def _compressed(entry: Entry) -> Sequence[Any]:
-    """Read the parts of the messages that a compaction set; nothing of any other record."""
+    """Return the parts of the messages that a compaction set, or () for any other record."""
     if entry.get("type") != "system" or entry.get("subtype") != _COMPRESSION:
         return ()
     history = values.fields(entry.get("systemPayload")).get("compressedHistory")
@@ -97,7 +97,7 @@ def _compressed(entry: Entry) -> Sequence[Any]:
 
 
 def _copies(entry: Entry, line: Line) -> Iterator[Block]:
-    """Find what a record keeps for the screen, and what it repeats."""
+    """Yield the screen copies in a record, and values that repeat others."""
     called = line.answers or next(iter(line.facts.several), "")
     tool = next((block.tool for block in line.blocks), "")
     shown = values.at(entry, _DISPLAY)
@@ -122,14 +122,14 @@ class Qwen(gemini.Gemini):
         "list_directory lsp ask_user_question cron_create cron_list task_stop task_create task_update task_list "
         "send_message monitor notebook_edit tool_search workflow report_findings get_goal update_goal"
     )
-    # What the user answered, the plan, and the list and the goal that a resume shows.
+    # The user's answers, the plan, and the list and the goal that a resume shows.
     kept_tools = frozenset({"ask_user_question", "exit_plan_mode", "todo_write", "update_goal"})
     answer_marks = (b'"assistant"', b'qwen-code.api_error"')
     titles = (("systemPayload", "customTitle"),)
     parent_key = "parentUuid"
 
     def recognizes(self, head: Head) -> bool:
-        """Tell whether lines hang on each other as Claude Code writes them, and have messages in parts."""
+        """True if lines are linked as Claude Code writes them, and have messages in parts."""
         own = [each for each in head.entries if "parentUuid" in each]
         if head.document is not None or len(own) < len(head.entries):
             return False
@@ -152,7 +152,7 @@ class Qwen(gemini.Gemini):
         return value is REMOVED and path in (_DISPLAY, *_STATES.values())
 
     def answer(self, entry: Entry) -> Answer | None:
-        """Read what a record of an answer says of its request, or an event of one that failed."""
+        """Read the record of an answer, or an event about a failed request."""
         at, event = base.moment(entry.get("timestamp")), values.fields(values.at(entry, _EVENT))
         if event.get("event.name") == "qwen-code.api_error":
             return Answer(error=values.text(event.get("error_message")) or "error", at=at)
@@ -160,16 +160,16 @@ class Qwen(gemini.Gemini):
             return None
         counted = values.fields(entry.get("usageMetadata"))
         sent, cached, thoughts = map(counted.get, ("promptTokenCount", "cachedContentTokenCount", "thoughtsTokenCount"))
-        # Some vendors count thoughts beside the answer: the total has them in any case.
+        # Some vendors count thoughts apart from the answer; the total includes them in any case.
         whole, alone = model.tokens(counted.get("totalTokenCount")), model.tokens(sent)
         made = whole - alone if whole and alone and whole >= alone else counted.get("candidatesTokenCount")
         usage, window = model.within(sent, made, cached, None, thoughts), model.tokens(entry.get("contextWindowSize"))
         return Answer(model=values.text(entry.get("model")), usage=usage, window=window or 0, at=at)
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
-        """Write the record of a compaction, on which what is kept hangs then, and at the end how much that is.
+        """Write a compaction record as the parent of the kept part, and at the end a record of the new size.
 
-        By what is recorded of the last answer the agent would compact once more at once.
+        Judging by the last answer's recorded usage, the agent would compact again at once.
         """
         lines, first = session.lines, cut.kept[0]
         parent, last = lines.parents[first], self.shape(lines).live[-1]

@@ -1,7 +1,7 @@
-"""The table of agents: one row says what an agent's sessions begin with, where they lie, and which class reads them.
+"""The table of agents: each row has the beginning of an agent's sessions, their folders, and the class for them.
 
-A format is imported when a session may be its own: to import all takes longer than to compress a small session. This
-module itself is imported before anything is known of a file, so it imports nothing that takes time.
+A format is imported only if a session may be its own: importing all of them takes longer than compressing a small
+session. This module is imported before anything is known about a file, so it must import fast.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from sessioncompress.formats.base import Entry, Format, Head
 
 FIRST_BYTES = 4096
-"""So much of a file is read to tell what it may be: what names a session stands at its beginning."""
+"""Bytes of a file that are read to detect what it may be: the signs of a session are at its beginning."""
 
 
 class _Said(Struct, frozen=True):
-    """What errors and documents say: whose such sessions are, with which versions CI resumes them, what they are."""
+    """Words for errors and documents: whose sessions these are, the versions with which CI resumes them, their kind."""
 
     agents: str
     resumed: str
@@ -38,57 +38,57 @@ class _Said(Struct, frozen=True):
 
 
 class _Row(Struct, frozen=True):
-    """One agent: its names, and the class that knows its format, behind its module."""
+    """One agent: its names, and the module and class of its format."""
 
     name: str
-    """What we call the agent everywhere, and what its format is called."""
+    """Our name for the agent and its format."""
     also: tuple[str, ...]
-    """What people and the agents' own commands and packages call it."""
+    """Names that people and the agent's own commands and packages use."""
     made_by: str
 
     sign: tuple[str, str | None]
-    """A key, and its value where that matters, in one of the first entries or around the messages of every session."""
+    """A key (and its value, if that matters) of one of the first entries, or outside the messages, of every session."""
 
     said: _Said
 
     keys: tuple[bytes, ...] = ()
     others: tuple[bytes, ...] = ()
-    """What stands in the first bytes of a file that is plainly a session, and what does not."""
+    """Bytes that the beginning of a certain session contains, and bytes that it must not contain."""
 
     compactions: tuple[bytes, ...] = ()
-    """Bytes that mark an entry by which the agent replaced earlier ones for the model."""
+    """Bytes that mark an entry with which the agent replaced earlier ones for the model."""
 
     is_document: bool = False
 
     folders: tuple[tuple[str, str, str], ...] = ()
-    """Environment variable, folder without it (where that is empty there is none), where below it sessions lie."""
+    """Environment variable, default folder ("" for none), and the pattern of the session folders in it."""
 
     databases: tuple[tuple[str, str, str], ...] = ()
     """The same for databases in which the agent keeps sessions as rows."""
 
     is_relative: bool = False
-    """Of pi: what is one of these is a session of pi, too, with more in it."""
+    """A fork of pi: its sessions are also valid sessions of pi, with extra entries."""
 
     is_nameless: bool = False
-    """It names no agent: a file of it that is only met in a folder may be anything, test data say."""
+    """Names no agent: such a file, found by chance in a folder, may be anything, such as test data."""
 
     is_indexed: bool = False
-    """The agent keeps places in the file elsewhere, see Format.pointers()."""
+    """The agent keeps offsets into the file elsewhere; see Format.pointers()."""
 
     sweep: tuple[str, ...] = ()
-    """Of an agent that deletes what has not changed for some days: its settings in its folder, and the key for them."""
+    """For an agent that deletes sessions after some days: its settings file in its folder, and the path of the key."""
 
     frees: tuple[bytes, float] = (b"", 0.45)
-    """What lines with a tool's output hold, and the share of these that runs freed, stores counted; see estimate()."""
+    """Bytes in lines with tool output, and the share of these that runs freed, stores included; see estimate()."""
 
     def shows(self, head: Head) -> bool:
-        """Tell whether a file may be a session of this agent, so that its format is asked."""
+        """True if a file may be a session of this agent, so that its format must be asked."""
         key, value = self.sign
         around = (head.document,) if isinstance(head.document, dict) else ()
         return any(key in each and value in (None, each[key]) for each in (*head.entries, *around))
 
     def is_plain(self, first: bytes) -> bool:
-        """Tell whether a file that begins so is a session of this agent for certain."""
+        """True if a file with these first bytes is certainly a session of this agent."""
         return (
             bool(self.keys) and all(key in first for key in self.keys) and not any(key in first for key in self.others)
         )
@@ -101,7 +101,7 @@ TABLE = (
         "pi.Pi",
         ("type", "session"),
         _Said("pi, GitClaw", "0.74.2, 0.87.1; 1.5.2 reads them back"),
-        # Its relatives begin alike, and so does a harness of DeepSeek's.
+        # Its forks begin alike, and so does a harness of DeepSeek's.
         keys=(b'"type":"session"', b'"id"', b'"timestamp"', b'"cwd"'),
         others=(b'"createdAt"', b'"seq"'),
         compactions=(b'"type":"compaction"', b'"type":"reset_boundary"'),
@@ -114,8 +114,7 @@ TABLE = (
         "pi.OhMyPi",
         ("type", "session"),
         _Said("oh-my-pi", "18.2.3"),
-        # It heeds the variable of pi too, and what it writes there is found there. `agent` is left out under
-        # XDG_DATA_HOME.
+        # It also obeys pi's variable; the sessions that it writes there are found there. XDG_DATA_HOME has no `agent`.
         folders=(
             ("OMP_CODING_AGENT_DIR", "~/.omp/agent", "sessions/*"),
             ("", "~/.omp", "profiles/*/agent/sessions/*"),
@@ -131,7 +130,7 @@ TABLE = (
         "pi.OpenClaw",
         ("type", "session"),
         _Said("OpenClaw", "its sessions are pi's", since="up to about 2026.3"),
-        # It was Clawdbot and Moltbot before.
+        # Its former names are Clawdbot and Moltbot.
         folders=(
             ("OPENCLAW_STATE_DIR", "~/.openclaw", "agents/*/sessions"),
             ("CLAWDBOT_STATE_DIR", "~/.clawdbot", "agents/*/sessions"),
@@ -225,7 +224,7 @@ TABLE = (
         is_document=True,
         folders=(("", "~/.gen", "sessions"),),
     ),
-    # It names no agent: it has no first keys, since a file that is only met may be anything.
+    # It names no agent, so it has no first keys: a file found by chance may be anything.
     _Row(
         "openai-chat",
         ("openai", "chat"),
@@ -244,34 +243,34 @@ NAMES = tuple(sorted(row.name for row in TABLE))
 NAMELESS = frozenset(row.name for row in TABLE if row.is_nameless)
 FREES = {row.name: row.frees for row in TABLE}
 COMPACTIONS = frozenset(mark for row in TABLE for mark in row.compactions)
-"""Bytes that mark a compaction by any agent. They do not match quoted text, in which quotes are escaped."""
+"""Bytes that mark any agent's compaction. They do not match quoted text, where quotes are escaped."""
 
 _AGENTS = [row.said.agents for row in sorted(TABLE, key=lambda row: row.is_nameless)]
 AGENTS = f"{', '.join(_AGENTS[:-2])} or {_AGENTS[-2]}, or {_AGENTS[-1]}"
-"""Whose sessions these are, for the error that refuses a file."""
+"""The owners of these sessions, for the error that refuses a file."""
 
 _BOM = b"\xef\xbb\xbf"
 
 
 def may_be_session(first: bytes) -> bool:
-    """Tell whether a document that begins so may be a session; whether it is one, its format tells from all of it."""
+    """True if a document with these first bytes may be a session; its format decides after reading all of it."""
     return any(row.is_plain(first) for row in TABLE if row.is_document)
 
 
 def is_plainly_session(first: bytes) -> bool:
-    """Tell whether a file that begins so is a session for certain; of any other its format must be asked."""
+    """True if a file with these first bytes is certainly a session; for any other file its format must be asked."""
     return first.startswith(b"{") and any(row.is_plain(first) for row in TABLE)
 
 
 def indexed(first: bytes) -> str:
-    """Name the agent of a session that begins so, where it keeps places in it elsewhere; else nothing."""
+    """Return the agent of a session with these first bytes if it keeps offsets into it elsewhere, else ""."""
     return next((row.name for row in TABLE if row.is_indexed and row.is_plain(first)), "")
 
 
 def head_of(lines: Iterable[bytes], document: Any = None) -> Head:
-    """Parse a file's first lines; those that are no JSON object are passed over.
+    """Parse a file's first lines, skipping lines that are not JSON objects.
 
-    Of a document the lines are its messages, and `document` is all else of it.
+    For a document, the lines are its messages, and `document` is everything else in it.
     """
     from sessioncompress.core.jsonl import is_readable, loads
     from sessioncompress.formats.base import HEAD_LINES, Head
@@ -291,13 +290,13 @@ def head_of(lines: Iterable[bytes], document: Any = None) -> Head:
 
 
 def detect(head: Head) -> Format | None:
-    """Detect the format of the file with this head; None where no format of the table recognizes it, or several do."""
+    """Return the format of the file with this head, or None if no format, or more than one, recognizes it."""
     found = recognizing(head)
     return found[0] if len(found) == 1 else None
 
 
 def recognizing(head: Head) -> tuple[Format, ...]:
-    """Find the formats that recognize this head; of pi and its relatives only the first, since they are pi too."""
+    """Return the formats that recognize this head. A pi fork excludes pi itself and other forks."""
     found = [row for row in TABLE if row.shows(head) and _made(row).recognizes(head)]
     if relatives := [row for row in found if row.is_relative]:
         found = [relatives[0], *(row for row in found if row.name != "pi" and not row.is_relative)]
@@ -305,18 +304,18 @@ def recognizing(head: Head) -> tuple[Format, ...]:
 
 
 def format_named(name: str) -> Format:
-    """Look a format up by any name of its agent. Raises UsageError where there is none."""
+    """Return the format with any name of its agent. Raises UsageError if there is none."""
     known = agent_named(name)
     return _made(next(row for row in TABLE if row.name == known))
 
 
 def folded(name: str) -> str:
-    """Write a name as it is compared: case, blanks and dashes are alike."""
+    """Normalize a name for comparison: ignore case, blanks and dashes."""
     return name.lower().replace(" ", "").replace("-", "")
 
 
 def agent_named(name: str, among: Sequence[str] = NAMES) -> str:
-    """Look up what we call an agent by any name of it. Raises UsageError with the nearest name of those `among`."""
+    """Return our name for an agent, by any of its names. Raises UsageError that suggests the nearest of `among`."""
     named = ((row.name, (row.name, *row.also, row.said.agents)) for row in TABLE if row.name in among)
     names = {each: agent for agent, called in named for each in called}
     if found := {folded(each): agent for each, agent in names.items()}.get(folded(name)):
@@ -337,53 +336,53 @@ def _made(row: _Row) -> Format:
 
 
 KEEPER = "pi"
-"""Whose sessions an agent writes that keeps its state in a project."""
+"""The format of an agent that keeps its state, and its sessions, in a project."""
 _STORAGE = ("session", "message", "part")
 
 
 def agent_folders() -> Iterator[Path]:
-    """Find the folders of this user's agents that may hold sessions."""
+    """Yield the folders of this user's agents that may hold sessions."""
     yield from _there(_homes())
 
 
 def databases() -> Iterator[Path]:
-    """Find the databases of this user's agents."""
+    """Yield the databases of this user's agents."""
     yield from _there(place for row in TABLE for place in _named(row.databases))
 
 
 def _there(places: Iterable[tuple[Path, str]]) -> Iterator[Path]:
     for home, pattern in places:
-        # A home that may not be entered has nothing that this user reads.
+        # This user can read nothing in a home that can't be entered.
         with suppress(OSError):
             yield from sorted(home.glob(pattern)) if pattern else [home]
 
 
 def databases_in(folder: Path) -> list[Path]:
-    """Find the databases in a folder that have the name of an agent's."""
+    """Return the databases in a folder that have an agent's database name."""
     patterns = [pattern.rpartition("/")[2] for row in TABLE for _, _, pattern in row.databases if pattern]
     return sorted(each for pattern in patterns for each in folder.glob(pattern))
 
 
 def named_roots(agent: str | None = None) -> Iterator[Path]:
-    """List the folders, there or not, below which all of those lie, or those of one agent; nothing is read."""
+    """Yield the top folders (existing or not) of all agents, or of one; reads nothing."""
     homes = _homes(agent)
     roots = (home.joinpath(*takewhile(lambda step: step != "*", pattern.split("/"))) for home, pattern in homes)
     yield from dict.fromkeys(roots)
 
 
 def agent_roots(agent: str | None = None) -> Iterator[Path]:
-    """List these, and what a project's folder in them leads to if it is a link: no walk follows links.
+    """Yield named_roots(), and the targets of links in them: no walk follows links.
 
-    What may not be read there is not passed over. Both the link and the folder are this user's.
+    Link and folder must be this user's. A folder that can't be read is not skipped.
     """
     yield from (folders := list(named_roots(agent)))
     yield from links(folders, own=True)
 
 
 def links(folders: Iterable[Path], *, own: bool) -> Iterator[Path]:
-    """Yield the links to folders that are in some folders: those of this user to own folders, or all others."""
+    """Yield the links to folders in these folders: this user's links to own folders if `own`, else all others."""
     for folder in folders:
-        # What may not be read is told by whoever walks there.
+        # The later walk reports what can't be read.
         with suppress(OSError), os.scandir(folder) as found:
             for link in sorted(Path(each.path) for each in found if each.is_symlink() and each.is_dir()):
                 owners = {link.lstat().st_uid, link.stat().st_uid}
@@ -396,9 +395,9 @@ _KEPT = re.compile(r"([0-9]{1,9})(?:\.[0-9]{1,9})?([hdwm]?)")
 
 
 def sweeps() -> Iterator[tuple[str, str, str, float]]:
-    """Yield the agents that delete old sessions: our name and theirs, the key for it, and after how many days.
+    """Yield the agents that delete old sessions: our name, theirs, the settings key, and the number of days.
 
-    What the settings do not say, or not as the agent reads it, is its default.
+    A missing or invalid setting counts as the default of 30 days.
     """
     from sessioncompress.core.jsonl import loads
     from sessioncompress.formats import values
@@ -419,7 +418,7 @@ def sweeps() -> Iterator[tuple[str, str, str, float]]:
 
 
 def projects_near(session: Path) -> list[str]:
-    """List folders that an agent knows as projects, where a session names its own only by the digest: Gemini CLI's."""
+    """Return folders that an agent lists as projects, for sessions that name theirs only by digest (Gemini CLI)."""
     from sessioncompress.core.jsonl import loads
     from sessioncompress.formats import values
 
@@ -445,26 +444,26 @@ def _named(places: Iterable[tuple[str, str, str]]) -> Iterator[tuple[Path, str]]
 
 
 def _expanded(named: str) -> Path:
-    # Where nobody has such a home, `~` stays as it is, and nothing lies there.
+    # If no user has such a home, `~` stays unexpanded, and no such folder exists.
     return Path(os.path.expanduser(named))  # noqa: PTH111
 
 
 def subagents(session: Path) -> list[Path]:
-    """Find the sessions of a session's subagents, which Claude Code keeps in a folder of its name."""
+    """Return the sessions of a session's subagents, which Claude Code keeps in a folder of the same name."""
     return sorted(session.with_suffix("").glob("subagents/*.jsonl"))
 
 
 def below(folder: Path) -> Iterator[Path]:
-    """List where an agent that keeps its state in a project has the sessions of a project in that folder."""
+    """Yield where an agent with its state in a project would keep sessions, for a project in that folder."""
     yield from (folder / each for each in (".GITCLAW/state/sessions", "state/sessions"))
 
 
 def opencode() -> Path | None:
-    """Find this user's folder of OpenCode where sessions lie in it, which only OpenCode itself can give out."""
+    """Return this user's OpenCode folder if it holds sessions as files, which only OpenCode itself can export."""
     folder = _expanded(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "opencode"
     return folder if holds_opencode(folder) else None
 
 
 def holds_opencode(folder: Path) -> bool:
-    """Tell whether a folder is one in which OpenCode kept its sessions before it had a database."""
+    """True if OpenCode kept its sessions in this folder before it had a database."""
     return any(all(map(os.path.isdir, (top / each for each in _STORAGE))) for top in (folder, folder / "storage"))

@@ -1,4 +1,4 @@
-"""What the formats take from parsed values and from the texts of calls, and the blocks that they make of them."""
+"""Helpers for formats: read parsed values and texts of calls, and make blocks from them."""
 
 from __future__ import annotations
 
@@ -20,26 +20,28 @@ from sessioncompress.core.references import attached, digest_of
 from sessioncompress.core.splice import within
 
 SMALLEST_BLOCK = 256
-"""Bytes. Smaller values are never replaced, so they are not looked at."""
+"""Bytes. Smaller values are never replaced, so they are ignored."""
 
 CALL = 150
 RESULT = 50
 PICTURE = 6400
-"""Characters for which a model reads as many tokens as for what frames a call, its name and id with it; for what frames
-a result; for a large image, or a page. The first two were measured on recorded usage: both together 45 to 75 tokens,
-whoever the vendor; the third is Anthropic's count, 1,600 tokens."""
+"""Estimated size in characters of a call's frame (with name and id), a result's frame, and a large image or page.
+
+The first two were measured on recorded usage: together 45 to 75 tokens with every vendor. The third is Anthropic's
+number, 1,600 tokens.
+"""
 
 _PAGE = re.compile(rb"/Type ?/Page\b")
 
 FILE_KEYS = ("path", "file_path", "filePath", "absolute_path", "dir_path")
 PART_KEYS = ("offset", "limit", "range", "startLine", "endLine", "view_range")
-"""The arguments that name the file that a call is about, and the part of it."""
+"""The arguments that name a call's file, and the part of it."""
 
 PLACE_KEYS = frozenset({*FILE_KEYS, "paths", "cwd", "workdir"})
 """The arguments that name a file or a folder: they stay, however long."""
 
 STOPS = ("error", "aborted")
-"""Why a message of pi or a relative ends that holds no whole answer: the next request goes without it."""
+"""Stop reasons of incomplete messages in pi and its forks: the next request omits them."""
 
 ADDED: Mapping[str, tuple[Any, ...]] = {
     "type": ("text", "input_text", "event_msg", "token_count", "other"),
@@ -51,19 +53,19 @@ ADDED: Mapping[str, tuple[Any, ...]] = {
     "prunedAt": (),
     "compacted": (),
 }
-"""What runs add: keys, with their values beside texts and nothing."""
+"""Keys that runs add, with their possible values other than texts and null."""
 ADDED_TIMES = ("prunedAt", "compacted")
 CLEARED = re.compile(
     r"\[(?:Tool: [^\n]+ returned \d+ chars(?:, exit code -?\d+)?|Old tool result content cleared"
     r"|Output truncated - \d+ tokens)\]"
 )
-"""What agents say of a result that is gone."""
+"""Texts that agents write in place of a cleared result."""
 
 
 def given(written: str) -> Any:
-    """Parse the arguments that a text holds as JSON; what holds none is itself a text like any other.
+    """Parse call arguments from JSON text; text that is not JSON is returned as is.
 
-    Of what is nested too deep nothing is known but that it is an object.
+    Arguments that are nested too deep become an empty object.
     """
     if written.lstrip()[:1] in {"{", "["} and is_deep(written.encode(errors="replace")):
         return {}
@@ -72,7 +74,7 @@ def given(written: str) -> Any:
 
 
 def literal(value: Any) -> bytes:
-    """Write the value's JSON text, empty where it is nested too deep to be written."""
+    """Return the value's JSON text, or b"" if it is nested too deep to be written."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -80,22 +82,22 @@ def literal(value: Any) -> bytes:
 
 
 def text(value: Any) -> str:
-    """Take a string as it is, an empty one for anything else."""
+    """Return a string as is, and "" for anything else."""
     return value if isinstance(value, str) else ""
 
 
 def items(value: Any) -> Sequence[Any]:
-    """Take a list as it is, an empty sequence for anything else."""
+    """Return a list as is, and an empty sequence for anything else."""
     return value if isinstance(value, list) else ()
 
 
 def fields(value: Any) -> Mapping[str, Any]:
-    """Take an object as it is, an empty one for anything else."""
+    """Return an object as is, and an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
 
 def at(value: Any, path: JsonPath) -> Any:
-    """Find the value at a path; None where none is there."""
+    """Return the value at a path, or None if there is none."""
     with suppress(KeyError, IndexError, TypeError):
         for step in path:
             value = value[step]
@@ -104,57 +106,57 @@ def at(value: Any, path: JsonPath) -> Any:
 
 
 def part_text(part: Any) -> str:
-    """Read the text of a content part; all agents have it under one key."""
+    """Return the text of a content part; all agents use the same key."""
     return text(fields(part).get("text"))
 
 
 def type_of(part: Any) -> str:
-    """Read the type of a content part, or of anything else that has one."""
+    """Return the type of a content part, or of any other object that has one."""
     return text(fields(part).get("type"))
 
 
 @cache
 def part_path(index: int, *inner: str) -> JsonPath:
-    """Give the path to a content part of a line's message, or to a value in it."""
+    """Return the path of a content part in a line's message, or of a value in it."""
     return ("message", "content", index, *inner)
 
 
 def parts(content: Any) -> list[tuple[int, Mapping[str, Any]]]:
-    """List the parts of a message's content that are objects, with their places."""
+    """Return the parts of a message's content that are objects, with their indexes."""
     return [(index, part) for index, part in enumerate(items(content)) if isinstance(part, dict)]
 
 
 def large(path: JsonPath, content: Any) -> list[tuple[JsonPath, Any]]:
-    """List the parts of a content at this path that hold an image or the like that is large enough to be replaced."""
+    """Return the parts of a content at this path whose image or similar data is large enough to be replaced."""
     return [((*path, at), part) for at, part in parts(content) if len(attached(part).data) >= SMALLEST_BLOCK]
 
 
 def words(content: Any) -> str:
-    """Read the text of a message's content: a string, or the texts of its parts, each on lines of its own."""
+    """Return the text of a message's content: a string, or the texts of its parts joined by line breaks."""
     if isinstance(content, str):
         return content
     return "\n".join(filter(None, map(part_text, items(content))))
 
 
 def characters(content: Any) -> int:
-    """Count the characters of a message's content: a string, or a list of parts."""
+    """Count the characters in a message's content, which is a string or a list of parts."""
     if isinstance(content, str):
         return len(content)
     return sum(len(part_text(part)) for part in items(content))
 
 
 def thought(written: Any, seal: Any) -> int:
-    """Count the characters of thinking that is sent again: a seal is about twice as long as what it seals."""
+    """Estimate the characters of thinking that is sent again: a seal is about twice as long as its text."""
     return max(len(text(written)), len(text(seal)) // 2)
 
 
 def pictures(blocks: Iterable[Block]) -> int:
-    """Count what a model reads of the images and documents among blocks, in characters; see picture()."""
+    """Sum up the characters that a model reads for the images and documents among blocks; see picture()."""
     return sum([block.bulk for block in blocks if block.kind is Kind.IMAGE and not block.marked])
 
 
 def picture(part: Any) -> int:
-    """Count what a model reads of an image or a document, in characters: of a text all, of an image by its pixels."""
+    """Estimate what a model reads of an image or a document, in characters: all of a text, an image by its pixels."""
     # Imported here because few sessions hold an image.
     import struct
     from base64 import b64decode
@@ -169,21 +171,21 @@ def picture(part: Any) -> int:
         if found.media == "application/pdf":
             # No vendor reads more than 600 pages of one document. They are counted in its first 12 MB.
             return PICTURE * min(max(len(_PAGE.findall(b64decode(found.data[: 1 << 24]))), 1), 600)
-        # The size of an image is in its first bytes, behind metadata of at most 64 KB.
+        # The size of an image is in its first bytes, after metadata of at most 64 KB.
         head = b64decode(found.data[:88_000])
         # PNG, JPEG, GIF, WebP
         if head.startswith((b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"RIFF")):
             width, height = imagesize.get(BytesIO(head))
-            # An image with a side of more than 1,568 pixels is made smaller; 187.5 pixels are read as one character.
+            # Images are scaled down to 1,568 pixels on the longer side; 187.5 pixels count as one character.
             shrunk = min(1, 1568 / max(width, height, 1))
             if min(width, height) > 0:
-                # For the smallest image Gemini and OpenAI, but for a few, take 258 tokens.
+                # Gemini and most OpenAI models charge at least 258 tokens an image.
                 return min(max(int(width * height * shrunk**2 / 187.5), 4 * 258), PICTURE)
     return PICTURE
 
 
 def whole(kind: Kind, path: JsonPath, value: Any, tool: str, call: str, *, unseen: bool = False) -> list[Block]:
-    """Make the block of a value that is replaced as a whole; none where it is small."""
+    """Make the block of a value that is replaced as a whole, or [] if it is small."""
     size = len(literal(value))
     if size < SMALLEST_BLOCK:
         return []
@@ -199,7 +201,7 @@ def thinking(path: JsonPath, value: Any) -> list[Block]:
 def long_text(
     kind: Kind, path: JsonPath, value: str, tool: str, call: str, beside: Iterable[tuple[JsonPath, Any]] = ()
 ) -> list[Block]:
-    """Make the block of a text that is long, with what goes with it, or holds something in the marker's form."""
+    """Make the block of a text that is long (including its extra parts) or contains the form of a marker."""
     holds_one = marker.occurs_in(value)
     more = literal([part for _, part in beside]) if beside else b""
     if len(value) + len(more) < SMALLEST_BLOCK and not holds_one:
@@ -210,7 +212,7 @@ def long_text(
 
 
 def arguments(path: JsonPath, given: Any, made: Call, blocks: list[Block], *, signed: bool = False) -> int:
-    """Add the blocks of one call; count the characters of its arguments. What is signed has no bulk."""
+    """Add the blocks of one call; return the size of its arguments. Signed arguments have no bulk."""
     written = literal(given)
     if isinstance(given, dict) and len(written) >= SMALLEST_BLOCK:
         bulk = 0 if signed else bulk_of(given)
@@ -221,12 +223,12 @@ def arguments(path: JsonPath, given: Any, made: Call, blocks: list[Block], *, si
 
 
 def may_copy(written: bytes) -> bool:
-    """Tell of most arguments quickly that they hold neither a marker nor an index."""
+    """Check fast, for most arguments, that they contain neither a marker nor an index."""
     return marker.PREFIX_BYTES in written or marker.INDEX_BYTES in written
 
 
 def marked_leaves(kind: Kind, path: JsonPath, value: Any, tool: str, call: str) -> list[Block]:
-    """Make the blocks of the strings, at any depth, that hold something in the marker's form; in arguments an index."""
+    """Make the blocks of the strings, at any depth, that contain the form of a marker, or in arguments an index."""
     if isinstance(value, str):
         if not marker.occurs_in(value) and not (kind is Kind.ARGUMENT and marker.copies_index(value)):
             return []
@@ -237,7 +239,7 @@ def marked_leaves(kind: Kind, path: JsonPath, value: Any, tool: str, call: str) 
 
 
 def marked_images(path: JsonPath, content: Any, tool: str = "", call: str = "") -> list[Block]:
-    """Find the parts that may replace an image or a document: a marker or a preview."""
+    """Return the parts that may have replaced an image or a document: markers and previews."""
     found: list[Block] = []
     for index, part in parts(content):
         said = text(part.get("text"))
@@ -247,7 +249,7 @@ def marked_images(path: JsonPath, content: Any, tool: str = "", call: str = "") 
 
 
 def bulk_of(value: Any) -> int:
-    """Count the characters of all strings of SMALLEST_BLOCK characters or more, at any depth."""
+    """Count the characters of all strings of at least SMALLEST_BLOCK characters, at any depth."""
     if isinstance(value, str):
         return len(value) if len(value) >= SMALLEST_BLOCK else 0
     return sum(map(bulk_of, value.values() if isinstance(value, dict) else items(value)))
@@ -259,7 +261,7 @@ _RUN = re.compile(
     rf"\b(?:cmd|command)[\"']?\s{{0,8}}[:=]\s{{0,8}}(\[(?:\s{{0,8}}(?:{_LITERAL})\s{{0,8}},?)*+|{_LITERAL})", re.DOTALL
 )
 _SHELL, _FLAG = re.compile(r"(?:[\w/]{1,40}/)?(?:ba|z|da|k|fi)?sh"), re.compile(r"-\w{0,3}c")
-"""The first two words of a list where the third one is what a shell runs."""
+"""Matches the first two words of a list whose third word is a shell script."""
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _BEGINS = re.compile(r"(?:^[ \t]{0,16}|[\"'`]|\\n)\*\*\* Begin Patch", re.MULTILINE)
 _HEADER = re.compile(
@@ -269,12 +271,12 @@ _HEADER = re.compile(
 
 
 def commands(program: str, *, templates: bool = False) -> list[str]:
-    """Find the commands in a program that calls tools, as its literals write them; those of a list of words as one.
+    """Return the commands in a program that calls tools, as its literals write them; a list of words gives one command.
 
-    With `templates`, also those of which parts are put in when it runs.
+    With `templates`, include commands with parts that are inserted at run time.
     """
     found: list[str] = []
-    # What a model writes in one call is shorter; a stranger's may have any length.
+    # A model writes shorter programs in one call; an attacker's may have any length.
     for each in islice(_RUN.finditer(program[:24_000]), 20):
         literals = _WORDS.findall(each[1])
         if not templates and any(word.startswith("`") and "$" in word for word in literals):
@@ -286,16 +288,16 @@ def commands(program: str, *, templates: bool = False) -> list[str]:
 
 
 def unescaped(literal: str) -> str:
-    """Read what a string literal of a program says."""
+    """Return the value of a program's string literal."""
     meant = {"n": "\n", "t": "\t", "r": "\r"}
     return _ESCAPED.sub(lambda each: meant.get(each[1], each[1]), literal)
 
 
 def patched(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the files of a patch, what becomes of each, and its part of the patch."""
+    """Yield the files of a patch: name, what happens to the file, and its part of the patch."""
     end, becomes = 0, {"Add": "written", "Update": "edited", "Delete": "deleted"}
     while begins := _BEGINS.search(text, end):
-        # In a literal of a program line ends are escaped.
+        # Line breaks are escaped inside a program's literal.
         start, line_end = begins.end(), "\\n" if text.startswith("\\n", begins.end()) else "\n"
         end = text.find(f"{line_end}*** End Patch", start)
         end = len(text) if end < 0 else end
@@ -308,16 +310,17 @@ def patched(text: str) -> Iterator[tuple[str, str, str]]:
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?)', re.DOTALL)
 _LONGEST_STRING = 4096
-"""Bytes. No id is as long."""
+"""Bytes. No id is this long."""
 
 _LONGEST_SKELETON = 16 * 1024 * 1024
 _CHUNK = 1024 * 1024
 
 
 class Skeleton:
-    """What is left of a line that is too long to be parsed when its long strings are emptied: nearly always little.
+    """A line that is too long to be parsed, with its long strings emptied: the rest is nearly always small.
 
-    A look at its first bytes would not do: an entry's id may stand behind its content, the ids of calls inside it.
+    Reading only its first bytes is not enough: an entry's id may follow its content, and the ids of calls are inside
+    it.
     """
 
     def __init__(self) -> None:
@@ -326,18 +329,18 @@ class Skeleton:
         self._long = False
 
     def add(self, piece: bytes) -> None:
-        """Take the next bytes of the line."""
+        """Add the next bytes of the line."""
         for start in range(0, len(piece), _CHUNK):
             if len(self._kept) <= _LONGEST_SKELETON:
                 chunk, self._open = self._open + piece[start : start + _CHUNK], b""
                 self._kept += _STRING.sub(self._shortened, chunk)
 
     def left(self) -> bytes | None:
-        """The skeleton of what was read so far; None where even that is too long."""
+        """Return the skeleton of the bytes so far, or None if even that is too long."""
         return None if len(self._kept) > _LONGEST_SKELETON else bytes(self._kept + self._open)
 
     def _shortened(self, string: re.Match[bytes]) -> bytes:
-        """Shorten a string. One that goes on in the next bytes waits for them."""
+        """Shorten a string. An incomplete one waits for the next bytes."""
         long = self._long or len(string.group()) > _LONGEST_STRING
         ends = string.group(1) == b'"'
         self._long = long and not ends
@@ -349,14 +352,14 @@ class Skeleton:
 
 @cache
 def member(key: str) -> re.Pattern[bytes]:
-    """Make the pattern of a member of this key whose value is a plain string."""
+    """Return a pattern for a member with this key whose value is a string without escapes."""
     return re.compile(rf'"{re.escape(key)}"\s*:\s*"([^"\\]*)"'.encode())
 
 
 def entry_of(raw: bytes, linking: Iterable[str]) -> dict[str, Any] | None:
-    """Parse the object that an agent reads, without what is too large or nested too deep; None where it is none.
+    """Parse the object that an agent reads, without values that are too large or too deep; None if it is not one.
 
-    Of one that is too large to be parsed only the few strings are picked that hang lines together; see Reader.linking.
+    From a line that is too large to be parsed, only the strings that link lines are extracted; see Reader.linking.
     """
     if not is_readable(raw):
         if not raw.lstrip().startswith(b"{"):
