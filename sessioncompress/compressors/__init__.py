@@ -1,4 +1,4 @@
-"""The tables of compressors, in the order in which they may claim a block, and of the kinds of blocks."""
+"""The compressors, in the order in which they may claim a block, and the properties of each kind of block."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ COMPRESSORS: tuple[Compressor, ...] = (
 
 
 class OfKind(NamedTuple):
-    """What the stages know of a kind; the defaults are those of a text that a model reads.
+    """A kind's properties for the other stages; the defaults fit a text that a model reads.
 
-    `one` and `several` name its blocks in reports. `field` is the number of CompressionStats that counts them; kinds
-    without one are counted in `others_replaced`. `record` is the bytes that the journal takes for a replaced block,
-    `original` the type of a value that a marker stands for. `counts` tells whether a block that may go counts as
-    removable, `read` whether a model reads it.
+    `one` and `several` name its blocks in reports. `field` is the number in CompressionStats that counts them; kinds
+    without one are counted in `others_replaced`. `record` is the size in bytes of the journal's record of a replaced
+    block, `original` the type of a value that a marker replaces. `counts` is True if a block counts as removable,
+    `read` if a model reads it.
     """
 
     render: Callable[[Change, Any, Context], Iterable[Replacement]]
@@ -61,6 +61,6 @@ KINDS: Mapping[Kind, OfKind] = {
     ),
     Kind.ATTACHMENT: OfKind(beside.render_attachment, "attachment", "attachments"),
 }
-"""In the order in which reports name them."""
+"""In the order of reports."""
 
 __all__ = ["COMPRESSORS", "KINDS", "Context", "View"]

@@ -1,7 +1,7 @@
-"""Arguments of tool calls: same keys, same types; each long text becomes its first and last lines.
+"""Arguments of tool calls: same keys, same types; each long text is reduced to its first and last lines.
 
-Of the two texts of an edit those lines are shown that the other one has not; of a patch also the names of its files,
-and of a program that calls tools the commands, in an index.
+For the two texts of an edit, the differing lines are shown. A patch also shows the names of its files in an index, and
+a program that calls tools its commands.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _PREVIEW_SHARE = 20
 _SMALLEST_PREVIEW = 80
 _PAIRS = (("oldText", "newText"), ("old_string", "new_string"), ("old_str", "new_str"))
 _OTHER = {**dict(_PAIRS), **{new: old for old, new in _PAIRS}}
-"""The key of the text that an edit puts in the place of another, and the other way round."""
+"""Maps the key of an edit's old text to the key of its new text, and vice versa."""
 
 _MOST_NAMED = 2_000
-"""Bytes for the names of what a call runs and changes."""
+"""Bytes for the names of commands and changed files of a call."""
 _DIFFED = re.compile(r"^--- (?:a/)?(\S.*)\n\+\+\+ (\S[^\t\r\n]*)", re.MULTILINE)
 _MORE = "and {} more"
 _FIRST_LINE = re.compile(r"(?:\s|\\n)*((?:[^\\\n]|\\[^n])*)")
-"""Of a literal, in which line ends are escaped."""
+"""The first line in a literal, where line breaks are escaped."""
 
 
 def propose(view: View) -> Iterator[Change]:
-    """Offer the arguments over the limit; those whose message holds a second copy of them, together with it."""
+    """Offer arguments over the limit; if their message repeats them elsewhere, both change together."""
     loosened = thinking.loosened_lines(view)
     line, ours = -1, Counter[JsonPath]()
     for number, block in view.blocks(Kind.ARGUMENT, view.policy.call_limit):
@@ -68,12 +68,12 @@ def propose(view: View) -> Iterator[Change]:
 
 
 def counts(block: Block, policy: Policy) -> bool:
-    """Tell whether enough of the arguments could go; a leaf of ours is counted with the call it stands in."""
+    """True if enough of the arguments could go; our replacement of a string counts with the call around it."""
     return block.size > policy.call_limit and block.bulk - policy.leaf_limit >= LEAST_GAIN and not block.marked
 
 
 def _bytes_of_ours(view: View, number: int) -> Counter[JsonPath]:
-    """Sum up the bytes of our replacements, which never shrink again, by the arguments that they are in."""
+    """Sum up the bytes of our replacements, which never shrink again, by the arguments that contain them."""
     blocks = [block for block in view.lines[number].blocks if block.kind is Kind.ARGUMENT]
     lengths = {len(block.path) for block in blocks if not block.marked}
     found = Counter[JsonPath]()
@@ -85,17 +85,17 @@ def _bytes_of_ours(view: View, number: int) -> Counter[JsonPath]:
 
 
 def render(change: Change, arguments: Any, context: Context) -> Iterator[Replacement]:
-    """Give a replacement for each long text at any depth; paths and short values stay."""
+    """Yield a replacement for each long text at any depth; paths and short values stay."""
     limit = context.view.policy.leaf_limit
     room = limit - _MARKER_BYTES - _PREVIEW_SHARE
     call = change.block.call if change.block else ""
     made = context.view.asking(change.line, call)
     runs = made is not None and made.purpose is Purpose.COMMAND
     if isinstance(arguments, str):
-        # Some APIs have the arguments as a string that holds JSON; what holds none is a text like any other.
+        # Some APIs give arguments as a string of JSON; a string that is not JSON is an ordinary text.
         arguments = values.given(arguments)
     for path, text, other in _leaves(arguments, change.path):
-        # No character takes as many bytes of JSON.
+        # A character takes less than 8 bytes of JSON.
         if len(text) <= limit // 8:
             continue
         old = literal(text)
@@ -107,11 +107,11 @@ def render(change: Change, arguments: Any, context: Context) -> Iterator[Replace
         wording = Wording(context.refer(content), in_arguments=True)
         previewed = change.treatment is Treatment.PREVIEW and room >= _SMALLEST_PREVIEW // 2
         most = max(limit, min(len(old) * 3 // 4, _MARKER_BYTES + _MOST_NAMED))
-        # Of dead history only the reference is kept.
+        # Dead history keeps only the reference.
         dead = context.view.standing[change.line] is Standing.DEAD
         named = [] if dead else _named(text, most - _MARKER_BYTES - _PREVIEW_SHARE, previewed)
         names = Index(named, (), 0, first=False)
-        # The ends of a program say nothing beside what it runs.
+        # The ends of a program add nothing to its commands.
         shown = previewed and (not names.pieces or text.startswith(("*** ", "--- ", "diff ")))
         previews = _previews(text, other, room, wording, runs) if shown else ()
         for new in (*previews, reference(text, wording, change.note)):
@@ -123,7 +123,7 @@ def render(change: Change, arguments: Any, context: Context) -> Iterator[Replace
 
 
 def _named(text: str, room: int, commands: bool) -> list[str]:
-    """Name the files of a patch, and with `commands` the first line of each that a program runs, as it writes it."""
+    """Return the files of a patch, and with `commands` the first line of each command in a program, verbatim."""
     changed = [path if how in ("written", "edited") else f"{how} {path}" for path, how, _ in values.patched(text)]
     changed += [new if new != "/dev/null" else f"deleted {old}" for old, new in _DIFFED.findall(text)]
     names = list(dict.fromkeys(changed))
@@ -148,9 +148,9 @@ def _named(text: str, room: int, commands: bool) -> list[str]:
 
 
 def _previews(text: str, other: str, room: int, wording: Wording, runs: bool) -> Iterator[str]:
-    """Yield previews, shorter and shorter: of what the other text of an edit has not, of any text.
+    """Yield shorter and shorter previews: of the part that differs from an edit's other text, or of any text.
 
-    Of what a shell `runs` the first line stays whole where there is room: it says what the rest is for.
+    The first line of a shell command (`runs`) stays whole if there is room: it explains the rest.
     """
     if other:
         bare, wide = differing(text, other)
@@ -166,7 +166,7 @@ def _previews(text: str, other: str, room: int, wording: Wording, runs: bool) ->
 
 
 def _leaves(value: Any, path: JsonPath, other: str = "") -> Iterator[tuple[JsonPath, str, str]]:
-    """Yield the strings at any depth, each with the other text of its edit, but those under a key that names files."""
+    """Yield the strings at any depth, except file names by key, each with the other text of its edit."""
     if isinstance(value, str):
         if next(step for step in reversed(path) if isinstance(step, str)) not in values.PLACE_KEYS:
             yield path, value, other
@@ -174,7 +174,7 @@ def _leaves(value: Any, path: JsonPath, other: str = "") -> Iterator[tuple[JsonP
         for key, child in value.items():
             partner = value.get(_OTHER[key]) if key in _OTHER else ""
             if not isinstance(partner, str) or marker.occurs_in(partner):
-                # What holds a marker is no text any more.
+                # A text with a marker is no longer the original text.
                 partner = ""
             yield from _leaves(child, (*path, key), partner)
     elif isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What a compressor sees and what it gives: a view of the session in, proposed changes out."""
+"""The interface of a compressor: it gets a view of the session and returns proposed changes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Recorded(Protocol):
     def __contains__(self, key: model.OurKey) -> bool: ...
 
     def origin(self, key: model.OurKey) -> model.Origin | None:
-        """Find the original of a replacement; None if there is no such replacement."""
+        """Return the original of a replacement, or None if there is no such replacement."""
 
 
 class Ours:
-    """The replacements that journals hold, with their originals, and those of the run under way.
+    """The replacements that journals hold, with their originals, and the replacements of the current run.
 
-    Of the run's own only the keyed hashes are held, so that a large session needs little memory; the run's records hold
-    the rest.
+    Of the current run it keeps only hashes, so that a large session needs little memory; the run's records hold the
+    rest.
     """
 
     def __init__(self, recorded: Sequence[Recorded] = ()) -> None:
@@ -43,19 +43,19 @@ class Ours:
         return hash(key) in self._new or any(key in each for each in self.recorded)
 
     def add(self, key: model.OurKey) -> None:
-        """Add a replacement that the run under way makes."""
+        """Add a replacement of the current run."""
         self._new.add(hash(key))
 
     def origin(self, key: model.OurKey) -> model.Origin | None:
-        """Find the original of a replacement that a journal holds."""
+        """Return the original of a replacement that a journal holds, or None."""
         return next((found for each in self.recorded if (found := each.origin(key)) is not None), None)
 
 
 def standings(lines: Lines, shape: Shape, policy: Policy) -> tuple[Standing, ...]:
-    """Decide where each line stands. Lines off the live path are old: the user can go back to them.
+    """Return the standing of each line. Lines off the live path are old: the user can return to them.
 
-    If an entry could stand anywhere, no one knows what is recent: all is protected. What stands before a gap in the
-    live path is as recent as if it were on it.
+    If an entry can't be placed, no one knows what is recent, so everything is protected. Lines before a gap in the live
+    path count as recent as if they were on it.
     """
     if any(role is Role.OPAQUE and lines.facts[number].sealed for number, role in enumerate(lines.roles)):
         return (Standing.PROTECTED,) * len(lines)
@@ -80,23 +80,23 @@ def standings(lines: Lines, shape: Shape, policy: Policy) -> tuple[Standing, ...
 
 
 def _newest_steps(lines: Lines, path: Sequence[int], most: int, at_rest: bool) -> int:
-    """Find where the newest steps begin whose calls and results together are at most so many tokens.
+    """Return where the newest steps begin whose calls and results total at most `most` tokens; 0 if all fit.
 
-    0 if these are all. The newest step is always among them, and so is the newest with calls, unless no token is asked
-    for or nobody will go on from it.
+    They always include the newest step, and also the newest step with calls, unless `most` is 0 or no one will continue
+    the session.
     """
     start = len(path)
     characters = 0
     acted, calls = at_rest or not most, False
     for position in range(len(path) - 1, -1, -1):
         line = lines[path[position]]
-        # In a prompt only pictures and documents count.
+        # In a prompt, only pictures and documents count.
         characters += line.io or values.pictures(line.blocks)
         if line.role is not Role.ASSISTANT:
             continue
         calls = calls or bool(line.calls)
         if line.response:
-            # It may go on the assistant message of the lines before it; results may stand between.
+            # It may continue the assistant message of earlier lines; results may be in between.
             earlier = (lines[path[before]] for before in range(position - 1, -1, -1))
             if line.response == next((each.response for each in earlier if each.role is Role.ASSISTANT), ""):
                 continue
@@ -105,7 +105,7 @@ def _newest_steps(lines: Lines, path: Sequence[int], most: int, at_rest: bool) -
         start, acted = position, acted or calls
     else:
         return 0
-    # The step that is too much ends with its last line: prompts between it and the next one are recent.
+    # The step that no longer fits ends with its last line: prompts between it and the next step are recent.
     in_steps = (Role.ASSISTANT, Role.RESULT)
     while not (line := lines[path[start - 1]]).io and line.role not in in_steps and not line.answers:
         start -= 1
@@ -113,7 +113,7 @@ def _newest_steps(lines: Lines, path: Sequence[int], most: int, at_rest: bool) -
 
 
 def _with_calls(lines: Lines, path: Sequence[int], start: int) -> int:
-    """Move the boundary back until no protected result has its call before it."""
+    """Move the boundary back until every protected result's call is protected too."""
     waiting: dict[str, int] = {}
     protected = 0
     for position in range(len(path) - 1, -1, -1):
@@ -132,18 +132,18 @@ def _with_calls(lines: Lines, path: Sequence[int], start: int) -> int:
 
 
 _READ = frozenset({Kind.RESULT, Kind.IMAGE})
-"""What a read returns to the model; a mirror of it is for the screen alone."""
+"""The kinds of a read's result that the model sees; a mirror is only for the screen."""
 
 REPORT = 4_096
 """Bytes of a subagent's report that stay."""
 _MOST_REPORTS = 20
-"""So many of the newest reports stay, or their conclusions; older ones are results like all others."""
+"""Number of newest reports of which the conclusions stay; older ones are ordinary results."""
 
 
 class View(Struct, dict=True, eq=False):
-    """A session as the compressors see it. `ours` holds what the journal says this tool put there.
+    """A session as the compressors see it. `ours` knows our replacements according to the journal.
 
-    `now` is when the run began, in milliseconds since 1970.
+    `now` is the start of the run in milliseconds since 1970.
     """
 
     survey: Survey
@@ -154,23 +154,23 @@ class View(Struct, dict=True, eq=False):
 
     def __post_init__(self) -> None:
         self.lines = self.survey.lines
-        # Agents spell one and the same tool differently.
+        # Agents spell the same tool differently.
         self._protected_tools = self.form.kept_tools.union(map(str.lower, self.policy.protect_tools))
         self.indexes: Mapping[tuple[int, JsonPath], Index] = {}
-        """What previews show of the results of a run beside their ends, by line and place; see compressors.names."""
+        """The parts of results that previews show in addition to the ends, by line and path; see compressors.names."""
         self.loosened: frozenset[int] | None = None
-        """What compressors.thinking found, for others that ask for it again."""
+        """Cached result of compressors.thinking, which others ask for too."""
         self._called: tuple[int, Mapping[str, Call]] = (-1, {})
-        """The calls of the line that was asked about last, by their names: a message may hold thousands."""
+        """The calls of the line that was last asked about, by name: a message may hold thousands."""
 
     @cached_property
     def standing(self) -> tuple[Standing, ...]:
-        """Where each line stands: see standings()."""
+        """The standing of each line; see standings()."""
         return standings(self.lines, self.survey.shape, self.policy)
 
     @cached_property
     def latest_thinking(self) -> frozenset[int]:
-        """The lines of the last message on the live path that holds thinking, which is never taken out."""
+        """The lines of the last live message that holds thinking, which is never removed."""
         live, responses = self.survey.shape.live, self.lines.responses
         last = next((number for number in reversed(live) if self.lines.facts[number].thinks), None)
         if last is None or not responses[last]:
@@ -179,18 +179,18 @@ class View(Struct, dict=True, eq=False):
 
     @cached_property
     def speaking(self) -> frozenset[str]:
-        """The responses that say or call something; one that only thinks keeps its thinking, or it would be empty."""
-        # White space alone is not read.
+        """Responses with text or calls. One that only thinks keeps its thinking, or it would be empty."""
+        # The model reads no line that is only white space.
         says = (line for line in self.lines if line.reads or line.role is not Role.ASSISTANT)
         return frozenset(line.response for line in says if line.calls or not line.facts.thinks) - {""}
 
     @cached_property
     def asked(self) -> Sequence[Asked | None]:
-        """For each line the call that it answers."""
+        """For each line, the call that it answers."""
         return asked(self.lines)
 
     def asking(self, number: int, name: str = "") -> Call | None:
-        """Find the call that a line answers, or else the one of that name in it: some agents write both in one line."""
+        """Return the call that a line answers, or else the call of that name in it: some agents write both in one."""
         found = self.asked[number]
         if found is not None:
             return found[1]
@@ -202,7 +202,7 @@ class View(Struct, dict=True, eq=False):
 
     @cached_property
     def answers(self) -> Mapping[int, Sequence[int]]:
-        """The results of the calls of each line whose ids are tied."""
+        """For each line with tied ids, the results of its calls."""
         found: dict[int, list[int]] = {}
         for number, call in enumerate(self.asked):
             if call is not None and self.lines[call[0]].facts.ties:
@@ -211,7 +211,7 @@ class View(Struct, dict=True, eq=False):
 
     @cached_property
     def tied(self) -> Sequence[int]:
-        """The lines that may change and whose thinking can only go together with something else."""
+        """Lines that may change, but whose thinking can only be removed together with something else."""
         return [
             number
             for number, facts in enumerate(self.lines.facts)
@@ -219,7 +219,7 @@ class View(Struct, dict=True, eq=False):
         ]
 
     def blocks(self, kind: Kind, over: int = 0) -> Iterator[tuple[int, Block]]:
-        """Yield the blocks of a kind that may change and are over a size in bytes or may be ours, with their lines."""
+        """Yield the blocks of a kind that may change and are larger than `over` bytes or marked, with their lines."""
         for number, block in zip(*self._blocks[kind], strict=True):
             if block.size > over or block.marked:
                 yield number, block
@@ -239,9 +239,9 @@ class View(Struct, dict=True, eq=False):
         return found
 
     def is_free(self, number: int, block: Block) -> bool:
-        """Whether a block of a line is not protected.
+        """True if a block of a line is not protected.
 
-        A mirror is free where nobody will see it again, or only someone who would go on with a session at rest.
+        A mirror is free if no one will see it again, or only someone who resumes a session at rest.
         """
         if self.standing[number] is not Standing.PROTECTED:
             return True
@@ -256,26 +256,26 @@ class View(Struct, dict=True, eq=False):
         return frozenset(line.answers for line in self.lines).union(several)
 
     def allows(self, change: Change) -> bool:
-        """Whether a change touches nothing protected; a mirror on which thinking hangs is not a mirror alone."""
+        """True if a change touches nothing protected; a mirror in a group with thinking is not free by itself."""
         if self.standing[change.line] is not Standing.PROTECTED:
             return True
         return change.block is not None and not change.group and self.is_free(change.line, change.block)
 
     def is_whole(self, number: int, block: Block) -> bool:
-        """Whether the policy keeps this block as it is."""
+        """True if the policy keeps this block unchanged."""
         latest = block.kind is Kind.THINKING and number in self.latest_thinking
         return latest or not self.is_free(number, block) or self._stays(number, block)
 
     def standing_of(self, number: int, block: Block) -> Standing:
-        """Where a block stands: protected if the policy keeps it whole, wherever its line stands."""
+        """Return the standing of a block: protected if the policy keeps it whole, whatever its line's standing."""
         if self.is_whole(number, block):
             return Standing.PROTECTED
         return Standing.DEAD if self.standing[number] is Standing.DEAD else Standing.OLD
 
     def _stays(self, number: int, block: Block) -> bool:
-        """Whether a block is kept for what it is: of a protected tool, a skill that was read, without bulk.
+        """True if a block stays because of its nature: a protected tool, a skill that was read, or no bulk.
 
-        What a checkpoint holds is the model's context until a later one takes its place.
+        A checkpoint is the model's context until a later one replaces it, so its blocks stay too.
         """
         if not block.bulk and block.kind is not Kind.ARGUMENT:
             return True
@@ -288,7 +288,7 @@ class View(Struct, dict=True, eq=False):
             return False
         made = self.asking(number, block.call)
         if made is not None and made.reads_skill:
-            # So do the arguments: in Codex they alone tell the next run that this was a skill.
+            # The arguments stay too: in Codex, only they tell the next run that this was a skill.
             return True
         if made is None or block.kind is Kind.ARGUMENT:
             return False
@@ -298,20 +298,20 @@ class View(Struct, dict=True, eq=False):
 
     @cached_property
     def _instructions(self) -> frozenset[tuple[int, str]]:
-        """The results that hold the newest copy of a file of instructions, or of a part of one."""
+        """The results that hold the newest copy of an instruction file, or of a part of one."""
         names, newest = frozenset(self.policy.protect_files), dict[tuple[str, str], tuple[int, str]]()
         for number, made in self._asked_for[Purpose.READ] if names else ():
             if made.file.replace("\\", "/").rpartition("/")[2] not in names:
                 continue
             blocks = self.lines[number].blocks
             size = sum(block.size for block in blocks if block.kind in _READ and block.call == made.name)
-            # What is shorter may say that the file is empty, or as it was.
+            # A shorter result may only report that the file is empty or unchanged.
             if size > SMALLEST_LIMIT and not self.lines.facts[number].failed:
                 newest[made.file, made.part] = number, made.name
         return frozenset(newest.values())
 
     def is_report(self, number: int, block: Block) -> bool:
-        """Whether a result is one of the newest reports of subagents: conclusions, and no output."""
+        """True if a result is one of the newest reports of subagents, which contain conclusions and not output."""
         return (number, block.call) in self._reports
 
     @cached_property
@@ -320,7 +320,7 @@ class View(Struct, dict=True, eq=False):
 
     @cached_property
     def _asked_for(self) -> Mapping[Purpose, Sequence[tuple[int, Call]]]:
-        """The reads and subagents' work that are answered on the live path, each call with the line of its result."""
+        """The answered reads and subagent calls on the live path, each with the line of its result."""
         answered: dict[Purpose, list[tuple[int, Call]]] = {Purpose.READ: [], Purpose.AGENT: []}
         found = self.asked
         for number in self.survey.shape.live:
@@ -338,20 +338,20 @@ class View(Struct, dict=True, eq=False):
         return answered
 
     def holds_ours(self, block: Block) -> bool:
-        """Whether a block holds our own replacement."""
+        """True if a block holds our own replacement."""
         return block.marked and (block.digest, block.kind, block.call) in self.ours
 
     def treatment(self, number: int) -> Treatment:
-        """Dead history is named only; what a model may still see is previewed, if the policy has previews."""
+        """Return REFERENCE for dead history, and PREVIEW for what a model may still see if the policy has previews."""
         named = self.standing[number] is Standing.DEAD or not self.policy.has_previews
         return Treatment.REFERENCE if named else Treatment.PREVIEW
 
 
 class Context(NamedTuple):
-    """What a compressor needs to render the changes of one line, whose parsed `entry` is as it was.
+    """Everything a compressor needs to render the changes of one line; `entry` is the parsed line before them.
 
-    `refer` makes a content's reference, or None if none is kept. `origin` finds the original of a replacement of ours
-    that stands in this line, or None if the agent copied it from another.
+    `refer` returns a content's reference, or None if no original is kept. `origin` returns the original of our
+    replacement in this line, or None if the agent copied it from another line.
     """
 
     view: View
@@ -361,4 +361,4 @@ class Context(NamedTuple):
 
 
 Compressor = Callable[[View], Iterable[Change]]
-"""Proposes changes to a view. Protection, size and a second run are the plan's concern, not its."""
+"""Proposes changes to a view. The plan checks protection, size and repeated runs, not the compressor."""

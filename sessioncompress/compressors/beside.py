@@ -1,11 +1,13 @@
-"""What stands beside the text: images become one line that says type, size and reference; attachments mostly stay.
+"""Everything but texts of messages: an image becomes one line with type, size and reference; attachments mostly stay.
 
-A document that is a text becomes a preview, as a result does.
+A document that is a text becomes a preview, like a result.
 
-An attachment is text that the agent itself put in. It goes where the live path says it again, or no model reads it. In
-a session at rest the agent's lists of skills, agents and tools go too: it makes them anew for whoever works on.
+An attachment is text that the agent itself inserted. It is removed if the live path repeats it, or no model reads it.
+In a session at rest, the agent's lists of skills, agents and tools are removed too: it writes new ones when someone
+resumes.
 
-Mirrors, copies for the agent's screen that no model sees, are taken out, or become what the screen accepts.
+Mirrors, which are copies for the agent's screen that no model sees, are removed, or replaced by what the screen
+accepts.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _IMAGE_KEEPS = 160
 
 
 def propose(view: View) -> Iterator[Change]:
-    """Offer images larger than their line, attachments that are dead, and in a session at rest what lists things."""
+    """Offer images larger than their line, dead attachments, and in a session at rest also listings."""
     for number, block in view.blocks(Kind.IMAGE):
         if block.size > _IMAGE_KEEPS and not block.marked:
             yield Change(number, block.path, view.treatment(number), block.size - _IMAGE_KEEPS, block)
@@ -37,9 +39,9 @@ def propose(view: View) -> Iterator[Change]:
 
 
 def render_image(change: Change, part: Any, context: Context) -> Iterator[Replacement]:
-    """Put a text part in the image's place; the reference names its data, as base64 as it was.
+    """Replace an image with a text part; the reference names its data in the original base64.
 
-    What stands there without a part around it leaves an empty text: no word would be taken for one.
+    An image without a part around it leaves an empty text: there, any word would be taken for image data.
     """
     found, policy = attached(part), context.view.policy
     size = change.block.size if change.block else 0
@@ -58,31 +60,31 @@ def render_image(change: Change, part: Any, context: Context) -> Iterator[Replac
 
 
 def named_in_marker(found: Attached, ref: str | None, note: str = "") -> str:
-    """Name an image or a document in a marker: by its title, its type, its size, and what repeats it."""
+    """Write a marker for an image or a document, with its title, type and size, and with what repeats it."""
     size = len(found.content) if found.is_text else len(found.data) * 3 // 4
     what = marker.name(found.title), marker.name(found.media or "image"), marker.amount(size), note
     return marker.marker(", ".join(filter(None, what)), ref)
 
 
 def render_attachment(change: Change, text: str, context: Context) -> Iterator[Replacement]:
-    """Put the reference in an attachment's place, with what it repeats."""
+    """Replace an attachment with a reference and a note about the text that repeats it."""
     content = text.encode()
     new = reference(text, Wording(context.refer(content)), change.note)
     yield Replacement(change.path, new, change, len(literal(text)), literal(new), content)
 
 
 def propose_mirrors(view: View) -> Iterator[Change]:
-    """Offer every mirror, but of each state the newest one, as an extension may keep it beside a tool's results."""
+    """Offer every mirror except the newest of each state, which an extension may keep next to a tool's results."""
     newest: dict[tuple[str, object, int], tuple[int, object] | None] = {}
     task = 0
     live = frozenset(view.survey.shape.live)
-    # What has no id is on no other branch.
+    # Entries without an id are on no other branch.
     for number in (each for each, name in enumerate(view.lines.ids) if each in live or not name):
         line = view.lines[number]
         task += line.facts.task or line.role is Role.USER
         for block in line.blocks:
             is_theirs = block.kind is Kind.MIRROR and block.tool and block.tool.lower() not in view.form.tools
-            # Our own replacement is no state.
+            # Our own replacement is not a state.
             if is_theirs and not view.holds_ours(block):
                 is_state = not block.call or block.size <= view.form.longest_state
                 of = block.tool, block.path, task if block.tool in view.form.of_tasks else 0
@@ -101,13 +103,13 @@ def propose_mirrors(view: View) -> Iterator[Change]:
 
 
 def render_mirror(change: Change, value: Any, context: Context) -> Iterator[Replacement]:
-    """Take the mirror out, or put in its place what the format says: of a text, the reference."""
+    """Remove the mirror, or replace it as the format requires: with a reference if it is a text."""
     content = content_of(value, Kind.MIRROR)
     was = len(literal(value)) if isinstance(value, str) else len(content)
     new = context.view.form.stand_in(change.path, value)
     if new is Treatment.REFERENCE:
         unseen = change.block is not None and change.block.unseen
-        # Nobody meets it again: no word is needed there.
+        # No one sees it again, so it needs no text.
         new = "" if unseen else reference(value, Wording(context.refer(content)))
     yield Replacement(change.path, new, change, was, b"" if new is REMOVED else literal(new), content)
     bare = context.view.form.bare

@@ -1,8 +1,8 @@
 """The names in long results: which of them stay readable, and the line of a preview that shows them.
 
-A model goes back to an old result for what it has not written yet: a function, a file, a number. So each such name
-stays once, in the newest result that holds it, with the words beside it, unless a text that stays holds it too. All
-results of a run share one budget: most hold little that is new, a few hold much.
+A model returns to an old result for things that it has not written yet: a function, a file, a number. So each such name
+stays once, in the newest result that holds it, with the words next to it, unless other remaining text holds it too. All
+results of a run share one budget, because most have few new names, and some have many.
 
     in it: fn decode(signature_b64 | serde_json::from_str(&raw | src/a.ts b.ts | page_len < 100 | fooBar bazQux
 """
@@ -21,14 +21,14 @@ from sessioncompress.policy.model import Policy
 
 _IN_WORDS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _PARTS = bytes(each if each in _IN_WORDS else 0x20 for each in range(256))
-"""Leaves nothing but words; what is no ASCII parts them."""
+"""Keeps only words; non-ASCII bytes separate them."""
 _IN_NAMES = f"{_IN_WORDS.decode()}."
 _WORDS = bytes(each if each in b"." else _PARTS[each] for each in range(256))
-"""Leaves the dots in them too."""
+"""Keeps the dots in words too."""
 _IN_FOLDER = bytes(each if each in _IN_WORDS + b".@~" else 0x20 for each in range(256))
-"""Leaves what stands in a folder's name."""
+"""Keeps the characters of a folder's name."""
 _JOINS = bytes(each in _IN_WORDS for each in range(256))
-"""Tells which bytes make a word go on."""
+"""Tells which bytes continue a word."""
 _CONTROLS = bytes(each for each in range(32) if each not in b"\t\n\r\f\x1b")
 
 _SYMBOLS = b"(){}[];=<>_/\\|"
@@ -38,7 +38,7 @@ _SUFFIXES = frozenset(
     b"c h cc cpp hpp txt lock env svg png xml proto mod sum cfg ini conf log csv tmpl vue svelte ex lua zig ps1 "
     b"snap".split()
 )
-"""Of the files that a project has."""
+"""Suffixes of files in a project."""
 _NAME = re.compile(
     rb"(?<!\S)(?=\S{4,48}(?!\S))(?:"
     # In camel case, with an underscore or a digit, or capitals before a word.
@@ -51,62 +51,62 @@ _NUMBER = re.compile(rb"[0-9]+|[0-9a-f]{7,40}")
 _MADE_UP = re.compile(
     rb"[-_.](?=[A-Za-z0-9]*[0-9A-Z])(?:[a-z0-9]*+[A-Z0-9]){2}[A-Za-z0-9]{4,}|[0-9a-f]{4}-[0-9a-f]{4}-"
 )
-"""What a program made up for a file's name, such as `index-DaueD7GO.js`."""
+"""A generated file name, such as `index-DaueD7GO.js`."""
 _BEFORE = re.compile(rb"(?<!\w)[A-Za-z_]\w*[^\w\n;)}]{1,4}\Z")
 _BEHIND = re.compile(rb"[^\w\n;}]{1,4}\w{1,32}(?!\w)")
 _VERSIONS = re.compile(rb"\nindex [0-9a-f]{4,40}\.\.[0-9a-f]{4,40}(?: [0-7]{6})?")
-"""The hashes of a file in git's diff, with which nobody goes on."""
+"""The file hashes in git's diff, which no one needs later."""
 _OF_LINE = re.compile(rb"(?:\n[ *+>]{0,12}|[:-])\Z")
 _AFTER_IT = b":-|\t\xe2"
-"""What stands around the number that a tool wrote before a line, alone or behind the file's name."""
+"""Characters before and after a line number that a tool wrote before a line, alone or after the file's name."""
 _NOT_OWN = re.compile(rb"/(?:(?<=\.git/)|(?<=\.venv/)|(?<=node_modules/)|(?<=__pycache__/)|(?<=site-packages/))")
-"""What a listing or a report says of these folders is nobody's own work. Slashes are found fastest."""
+"""Lines of a listing or a report about these folders don't concern the project. Slashes are found fastest."""
 _PASSED = re.compile(
     rb"(?:\A|\n)(?:test [^\n]{1,300} \.\.\. ok|[ \t]{0,40}(?:\xe2\x9c[\x93\x94]|--- PASS:|PASS |ok \d{1,6} )[^\n]*|"
     rb"[^\s:]{1,300}::[^\n]{1,300} PASSED[^\n]*)(?=\n|\Z)"
 )
-"""Lines of passed tests, which no next step needs."""
+"""Lines about passed tests, which no next step needs."""
 _DIGITS = re.compile(rb"\d+")
 _MOST_ALIKE = 2
-"""Pieces of one result that differ in digits alone."""
+"""Maximum pieces of one result that differ only in digits."""
 _ESCAPE = re.compile(rb"\\[\\nt]")
-"""What in JSON text parts words, or hides that the next character does not."""
+"""Escapes in JSON text: they separate words, or hide that the next character does not."""
 _DOT = ord(".")
 
 LOOKED_AT: Final = 16_384
-"""Characters of a result in which names are looked for: three quarters from its beginning, the rest from its end."""
+"""Characters of a result that are searched for names: three quarters from its beginning, the rest from its end."""
 MOST_HELD: Final = 8 << 20
-"""Bytes of results that are looked at in one run, and of what stays, so that memory is bounded."""
+"""Bytes of results that are searched in one run, so that memory is bounded."""
 _MOST_KNOWN = 100_000
-"""Words of what stays that are remembered, about, for the same reason."""
+"""Approximate maximum of remembered words in the remaining text, for the same reason."""
 _MOST_FOUND = 10_000
-"""Names that are remembered, for the same reason: hardly a budget takes more."""
+"""Maximum of remembered names, for the same reason; hardly any budget fits more."""
 _PROSE = 50
-"""At least one of so many bytes of what is no prose is a symbol."""
+"""In text that is not prose, at least one of this many bytes is a symbol."""
 _BINARY = 10
-"""More than every tenth byte of what is no text is a control character."""
+"""In data that is not text, more than one of this many bytes is a control character."""
 
 _FILE_WORTH, _NAME_WORTH, _NUMBER_WORTH = 1.2, 1.0, 0.4
 _SHORTEST, _LONGEST = 4, 64
 """Bytes of a name."""
 _LEAST_ENDS = 160
 _LINE = 80
-"""Bytes of a first line, about."""
+"""Approximate bytes of a first line."""
 _FOR_LINES = 0.05
 """The share of the budget for first lines."""
 BETWEEN = " | "
 _NEIGHBORS = 16
-"""Bytes that the neighbors of a name and what separates them take, about."""
+"""Approximate bytes of a name's neighbors with their separators."""
 _BEFORE_WITHIN, _BEHIND_WITHIN = 20, 40
-"""Bytes in which these are looked for."""
+"""Bytes in which neighbors are searched for."""
 _WITH_NEIGHBORS = 0.7
-"""The share of the budget for names with their neighbors; names alone take the rest."""
+"""The share of the budget for names with neighbors; names alone get the rest."""
 
 
 class Index(NamedTuple):
-    """What a preview shows of a result: names, in `pieces` with what stands beside them and `alone`, and of its text.
+    """The visible parts of a result: names with their neighbors (`pieces`) and `alone`, and parts of its text.
 
-    That is `ends` bytes of head and tail; where this is 0, its `first` line or none.
+    These are `ends` bytes of head and tail or, if that is 0, the `first` line if set.
     """
 
     pieces: Sequence[str]
@@ -115,7 +115,7 @@ class Index(NamedTuple):
     first: bool
 
     def line(self, shown: str = "") -> str:
-        """Write the line of names, without those that the rest of the preview shows; empty without any."""
+        """Write the line of names, without those that the rest of the preview shows; "" if none are left."""
         words = set(shown.encode(errors="replace").translate(_WORDS).decode().split()) if shown else ()
         written = [piece for piece in self.pieces if piece not in shown]
         if alone := " ".join(name for name in self.alone if name not in words):
@@ -124,11 +124,11 @@ class Index(NamedTuple):
 
 
 NOTHING: Final = Index((), (), 0, first=True)
-"""What a preview shows of a result in which no names were looked for."""
+"""The index of a result that was not searched for names."""
 
 
 class _Result:
-    """What is looked at of a result, and what is chosen of it: places and texts; `room` is the bytes left for more."""
+    """The searched text of a result, and the names chosen from it with their offsets; `room` is bytes left for more."""
 
     __slots__ = ("alone", "data", "ends", "folders", "is_text", "kinds", "pieces", "room")
 
@@ -139,13 +139,13 @@ class _Result:
         self.pieces: list[tuple[int, bytes]] = []
         self.alone: list[tuple[int, bytes]] = []
         self.folders: dict[bytes, list[bytes]] = {}
-        """The files of each folder, the first of them with it."""
+        """The files of each folder; the first one includes the folder."""
         self.room = room
         self.kinds = Counter[bytes]()
-        """The number of pieces of each form, with digits ignored."""
+        """The number of pieces of each form, ignoring digits."""
 
     def index(self, *, first: bool) -> Index:
-        """Put the names in the order of the text; without any, a text shows its first line anyway."""
+        """Return the names in text order; without any, a text shows its first line in any case."""
         inside = {files[0]: b" ".join(files) for files in self.folders.values()}
         pieces = [inside.get(piece, piece).decode(errors="ignore") for _, piece in sorted(self.pieces)]
         alone = [name.decode(errors="ignore") for _, name in sorted(self.alone)]
@@ -153,10 +153,10 @@ class _Result:
 
 
 class Names:
-    """The names of one run: keep() what stays, then add() the results, the newest first, then choose().
+    """The names of one run: call keep() for the remaining text, add() for the results, newest first, then choose().
 
-    All previews take at most `preview_share` of the bytes of their results, and one at most `preview_max_bytes` and
-    half of its own.
+    All previews take at most `preview_share` of the bytes of their results; a single one takes at most
+    `preview_max_bytes` and half of its result.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -164,14 +164,14 @@ class Names:
         self._most = policy.preview_max_bytes
         self._known: set[bytes] = set()
         self._found: list[tuple[float, int, bytes]] = []
-        """What each name is worth a byte, in which result it stands, and the name."""
+        """Each name's worth per byte, the index of its result (negative), and the name."""
         self._least = (0.0, 0, b"")
-        """The worst of so many that others find no place any more."""
+        """The worst remembered name once the limit is reached; anything below it has no chance."""
         self._results: list[_Result] = []
         self._size = self._held = self._ends = 0
 
     def keep(self, data: bytes) -> None:
-        """Take texts that a model can still read, or their JSON."""
+        """Record texts (or their JSON) that a model can still read."""
         if len(self._known) < _MOST_KNOWN:
             words = set(_ESCAPE.sub(b" ", data).translate(_WORDS).split()) - self._known
             dotted = [word for word in words if _DOT in word]
@@ -179,16 +179,16 @@ class Names:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more results are to be taken."""
+        """True if no more results should be added."""
         return self._held >= MOST_HELD
 
     def add(self, text: str) -> None:
-        """Take the next older result that is to be replaced, and find the names in it that nothing that stays holds."""
+        """Add the next older result that will be replaced, and find the names in it that no remaining text holds."""
         self._size += len(text)
         data = _looked_at(text)
         self._held += len(data)
         is_text = (len(data) - len(data.translate(None, _CONTROLS))) * _BINARY <= len(data)
-        # It has too few symbols for code, a listing or a log: its sentences say it, not its names.
+        # Too few symbols for code, a listing or a log: its sentences matter, not its names.
         is_prose = (len(data) - len(data.translate(None, _SYMBOLS))) * _PROSE < len(data)
         ends = ends_of(len(text), self._policy) if is_text and is_prose else 0
         self._ends += ends
@@ -198,23 +198,23 @@ class Names:
         if not is_text:
             return
         words = set(data.translate(_WORDS).split()) - self._known
-        # Most are plain words, which this tells fastest.
+        # Most are plain words; this is the fastest check for them.
         telling = {word for word in words if not (word.isalpha() and (word.islower() or word.istitle()))}
-        # Parted at its dots is what is no file's name.
+        # A dotted word that is not a file's name is split at its dots.
         dotted = {word for word in telling if _DOT in word}
         files = {word for word in dotted if _is_file(word)}
         parts = set(b" ".join(dotted - files).translate(_PARTS).split()) - self._known
-        # A name that newer results hold is theirs.
+        # A name in a newer result belongs to that one.
         if len(self._known) < _MOST_KNOWN:
             self._known.update(words, parts)
         found = [(_NUMBER_WORTH if _MADE_UP.search(name) else _FILE_WORTH, name) for name in files]
-        # The numbers and ids in an API's answer say nothing.
+        # Numbers and ids in an API's answer mean nothing.
         of_number = 0.0 if data.lstrip()[:1] in (b"{", b"[") else _NUMBER_WORTH
         names = _NAME.findall(b" ".join((telling - dotted) | parts))
         found += [(of_number if _NUMBER.fullmatch(name) else _NAME_WORTH, name) for name in names]
         worths = [(worth / (len(name) + _NEIGHBORS), -number, name) for worth, name in found if worth]
         worths = [each for each in worths if each > self._least]
-        # No more of one result than fit: a name takes at least 8 bytes in an index.
+        # Keep only as many of one result as can fit: a name takes at least 8 bytes in an index.
         most = self._most // 8
         self._found += worths if len(worths) <= most else nlargest(most, worths)
         if len(self._found) > 2 * _MOST_FOUND:
@@ -223,9 +223,10 @@ class Names:
             self._least = self._found[-1]
 
     def choose(self) -> list[Index]:
-        """Choose what is worth most for its length; give the index of each result in the order in which they came.
+        """Choose the names with the highest worth per byte; return the index of each result in the order of add().
 
-        The newest show their first lines, as long as a twentieth of the budget lasts; and each without a name does.
+        The newest results show their first lines as long as a twentieth of the budget lasts; a text without names
+        always does.
         """
         budget = max(self._policy.preview_share * self._size - self._ends, 0)
         lines = int(budget * _FOR_LINES) // _LINE
@@ -237,7 +238,7 @@ class Names:
         return [each.index(first=number < lines) for number, each in enumerate(self._results)]
 
     def _take(self, budget: float, shown: set[bytes], *, alone: bool) -> float:
-        """Take names while they fit, and return what is left of the budget."""
+        """Take names while they fit; return the rest of the budget."""
         for _, order, name in self._found:
             if budget < _SHORTEST:
                 break
@@ -279,23 +280,23 @@ class Names:
 
 
 def ends_of(size: int, policy: Policy) -> int:
-    """Measure head and tail of a text of so many bytes: two thirds of its share, 160 bytes to a third of the most."""
+    """Return the bytes of head and tail of a text: two thirds of its share, from 160 to a third of the maximum."""
     return min(max(int(size * policy.preview_share * 2 / 3), _LEAST_ENDS), policy.preview_max_bytes // 3)
 
 
 def _is_file(word: bytes) -> bool:
-    """Tell whether a word with a dot is the name of a file that a project has."""
+    """True if a word with a dot is the name of a file as projects have it."""
     stem, _, suffix = word.rpartition(b".")
     return suffix in _SUFFIXES and _SHORTEST <= len(word) <= _LONGEST and stem[-1:] not in (b"", b".")
 
 
 def _looked_at(text: str) -> bytes:
-    """Take a text's ends, without colors; where most line ends are escaped, as in JSON, as real ones.
+    """Return a text's ends without colors; if most line breaks are escaped, as in JSON, they become real ones.
 
-    Lines about folders that hold nobody's own work are left out.
+    Lines about folders outside the project's own work are left out.
     """
     if len(text) > LOOKED_AT:
-        # A part of a word is another name.
+        # Part of a word would be a different name.
         head, tail = text[: LOOKED_AT // 4 * 3].rstrip(_IN_NAMES), text[-LOOKED_AT // 4 :].lstrip(_IN_NAMES)
         text = f"{head}\n{tail}"
     data = said(text).encode(errors="replace")
@@ -309,7 +310,7 @@ def _looked_at(text: str) -> bytes:
 
 
 def _place(data: bytes, name: bytes) -> int:
-    """Find where a name stands as a word of its own, or else within another. The text begins and ends with LF."""
+    """Return where a name occurs as a whole word, or else inside another. The text begins and ends with LF."""
     place = first = data.find(name)
     for _ in range(4):
         if place < 0 or not (_JOINS[data[place - 1]] or _JOINS[data[place + len(name)]]):
@@ -319,7 +320,7 @@ def _place(data: bytes, name: bytes) -> int:
 
 
 def _folder(data: bytes, place: int) -> bytes:
-    """Take the name of the folder right before a file's name; empty without one."""
+    """Return the name of the folder right before a file's name, or b""."""
     if data[place - 1 : place] not in (b"/", b"\\"):
         return b""
     before = data[max(place - 64, 0) : place - 1]
@@ -327,7 +328,7 @@ def _folder(data: bytes, place: int) -> bytes:
 
 
 def _with_neighbors(data: bytes, start: int, end: int) -> bytes:
-    """Take a name with the word before it and the word behind it, as far as they stand close in its line."""
+    """Return a name with the words before and after it, if they are close and on its line."""
     before = _BEFORE.search(data, max(0, start - _BEFORE_WITHIN), start)
     behind = _BEHIND.match(data, end, end + _BEHIND_WITHIN)
     return b" ".join(data[before.start() if before else start : behind.end() if behind else end].split())

@@ -1,4 +1,4 @@
-"""A text shortened to whole lines of its head and its tail, with the marker where text is left out."""
+"""Shorten a text to whole lines of its head and its tail, with a marker where text is left out."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from typing import NamedTuple
 from sessioncompress.core import marker
 
 MARKER_BYTES = 110
-"""Bytes that a marker with its reference takes, for estimates."""
+"""Estimated bytes of a marker with its reference."""
 
 LEAST_GAIN = 512
-"""Bytes. Where less could go a model reads on undisturbed."""
+"""Bytes. A smaller saving isn't worth disturbing the reader."""
 
 _HEAD_SHARE = 0.6
 FIRST_SHARE = 0.75
-"""So much of the budget the first line may take alone."""
+"""The share of the budget that the first line alone may take."""
 _TELLING = re.compile(r"(?P<above>(?:[^A-Za-z\n]*+(?:[A-Za-z][^A-Za-z\n]*+){0,11}\n){0,4})[^\n]*[A-Za-z][^\n]*\n?")
-"""A line of twelve letters or more, and up to four others above it."""
+"""A line with at least twelve letters, and up to four others above it."""
 LINE = 80
-"""Characters of a line at an end of a text of which the rest is named."""
+"""Characters of a line at an end of a text whose names are in an index."""
 _NEAR = 40
 
 Span = tuple[int, int]
-"""From where to where in a text."""
+"""Start and end in a text."""
 
 
 class Form(NamedTuple):
-    """What lines look like. Where there are `words`, the pattern begins with a line, in which one of them stands.
+    """The look of certain lines. If there are `words`, only lines with one of them are matched, from their beginning.
 
-    Then only such lines are compared with it. With `last`, only the last one is kept.
+    With `last`, only the last match is kept.
     """
 
     pattern: re.Pattern[str]
@@ -41,9 +41,9 @@ class Form(NamedTuple):
 
 
 class Special(NamedTuple):
-    """Lines that are kept in their place: what is in them, the most important first, and the bytes for all of them.
+    """Lines that are kept in their place: their forms, the most important first, and the bytes for all of them.
 
-    Each takes so many bytes `beside` its own.
+    For each line, the last field is added to its bytes.
     """
 
     forms: Sequence[Form]
@@ -52,7 +52,7 @@ class Special(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What of a text is previewed: a span. `tags` around it stay; `notes` in it stay whole or go whole."""
+    """The part of a text to preview: a span. `tags` around it stay; `notes` in it are kept or removed whole."""
 
     span: Span
     tags: Sequence[Span] = ()
@@ -60,30 +60,30 @@ class Part(NamedTuple):
 
 
 class Wording(NamedTuple):
-    """How the marker of one text is written: its reference (None: no original is kept), and where it stands."""
+    """The details of one text's marker: its reference (None: no original is kept), and if it is in arguments."""
 
     ref: str | None
     in_arguments: bool = False
 
 
 def reference(text: str, wording: Wording, note: str = "") -> str:
-    """Make the marker alone, for a text that is left out whole; `note` says what it repeats."""
+    """Return only the marker, for a text that is left out completely; `note` is about the repetition."""
     return bare(_lines(text), _size(text), wording, note)
 
 
 def bare(lines: int, size: int, wording: Wording, note: str = "") -> str:
-    """Make the marker alone, for a text of so many lines and bytes."""
+    """Return only the marker, for a text of this many lines and bytes."""
     amount = marker.left_out(lines, lines, size)
     what = f"{amount}, {note}" if note else amount
     return marker.marker(what, wording.ref, in_arguments=wording.in_arguments)
 
 
 def preview(text: str, budget: int, wording: Wording, *, keep: Special | None = None, part: Part | None = None) -> str:
-    """Shorten a text to its head and tail in about `budget` bytes, in their order, around the marker.
+    """Shorten a text to about `budget` bytes of head and tail, with the marker between them.
 
-    With `keep`, some lines between them stay too, in their place. With `part`, head and tail are those of that part,
-    and all around it is left out. The first marker names the way back. What is shorter than a marker stays, and a text
-    of whose words none would be left out.
+    With `keep`, some lines in between stay too, in their place. With `part`, head and tail belong to that part, and
+    everything around it is left out. The first marker names the reference. A gap shorter than a marker stays, and so
+    does a text whose gaps would be only white space.
     """
     part = part or Part((0, len(text)))
     first, last = part.span
@@ -91,9 +91,9 @@ def preview(text: str, budget: int, wording: Wording, *, keep: Special | None = 
 
 
 def outline(text: str, wording: Wording, part: Part, *, first: bool, last: bool, keep: Special | None = None) -> str:
-    """Shorten a part of a text to its first line that says something, its last one, both, or the marker alone.
+    """Shorten a part of a text to its first meaningful line, its last one, both, or only the marker.
 
-    With `keep`, some lines between them stay too, in their place.
+    With `keep`, some lines in between stay too, in their place.
     """
     start, end = part.span
     head = tail = 0
@@ -122,7 +122,7 @@ def _shortened(text: str, kept_ends: tuple[int, int], wording: Wording, part: Pa
     position = 0
     for begins, stops in [*sorted([(first, start), *kept, (end, last), *part.tags]), (len(text), len(text))]:
         if begins < stops or begins == len(text):
-            # A marker without a reference takes as many characters.
+            # A marker without a reference takes this many characters.
             if begins - position >= 45:  # noqa: PLR2004
                 gaps.append((position, begins))
             position = stops
@@ -145,19 +145,21 @@ def _shortened(text: str, kept_ends: tuple[int, int], wording: Wording, part: Pa
 
 
 def _lines(text: str) -> int:
-    """Count the lines of a text; the last one counts whether LF ends it or not."""
+    """Count the lines of a text; the last one counts with or without LF."""
     return text.count("\n") + (not text.endswith("\n"))
 
 
 def _size(text: str) -> int:
-    """Count the text's bytes in UTF-8; Python knows at once of most texts that each character is one."""
+    """Count the text's bytes in UTF-8. For ASCII text, which Python has flagged, no encoding is needed."""
     return len(text) if text.isascii() else len(text.encode())
 
 
 def _ends(text: str, budget: int) -> tuple[int, int]:
-    """Measure head and tail. What one end has no whole line for goes to the other; else a line is cut.
+    """Return the lengths of head and tail.
 
-    The first line stays where it leaves some room for the end: it often says what became of the call.
+    If one end has no whole line that fits, the other gets its room, or a line is cut.
+
+    The first line stays if it leaves some room for the end: it often tells how the call ended.
     """
     if len(text) <= budget and _size(text) <= budget:
         return len(text), 0
@@ -175,7 +177,7 @@ def _ends(text: str, budget: int) -> tuple[int, int]:
 
 
 def _head(text: str, budget: int) -> int:
-    """Measure the whole lines at the beginning that fit."""
+    """Return the length of the whole lines at the beginning that fit."""
     end = text.rfind("\n", 0, budget) + 1
     while end and _size(text[:end]) > budget:
         end = text.rfind("\n", 0, end - 1) + 1
@@ -183,7 +185,7 @@ def _head(text: str, budget: int) -> int:
 
 
 def _tail(text: str, head: int, budget: int) -> int:
-    """Measure the whole lines at the end that fit."""
+    """Return the length of the whole lines at the end that fit."""
     start = text.find("\n", max(head, len(text) - budget - 1), len(text) - 1) + 1
     while start and _size(text[start:]) > budget:
         start = text.find("\n", start, len(text) - 1) + 1
@@ -191,8 +193,8 @@ def _tail(text: str, head: int, budget: int) -> int:
 
 
 def _cut(text: str, budget: int, *, from_end: bool = False) -> int:
-    """Count the whole characters that fit into so many bytes."""
-    # Less of a line says nothing.
+    """Count the whole characters that fit into this many bytes."""
+    # Less of a line tells nothing.
     if budget < 12:  # noqa: PLR2004
         return 0
     data = (text[-budget:] if from_end else text[:budget]).encode()
@@ -201,11 +203,11 @@ def _cut(text: str, budget: int, *, from_end: bool = False) -> int:
 
 
 def between_words(text: str, at: int, step: int) -> int:
-    """Move a cut out of a word, a path, a URL and, if that goes too, a quoted string; it stays if no place is near."""
-    # Quotes are counted in so many characters before the cut.
+    """Move a cut out of a word, a path, a URL and, if possible, a quoted string; it stays if no place is near."""
+    # Quotes are counted only in the 500 characters before the cut.
     begins = max(text.rfind("\n", 0, at) + 1, at - 500)
     near = range(at, min(max(at + _NEAR * step, 0), len(text)), step)
-    # Behind one of these a cut is inside no word, path or URL.
+    # A cut after one of these is not inside a word, path or URL.
     places = [place for place in near if 0 < place < len(text) and text[place - 1] in " \t\n,;|"]
     return next((place for place in places if text.count('"', begins, place) % 2 == 0), places[0] if places else at)
 
@@ -219,25 +221,25 @@ _TIMED = re.compile(
 
 
 def said(text: str) -> str:
-    """Read what a result says: JSON in which most line ends are escaped as text, without colors or CI's times."""
-    # JSON inside JSON, three levels deep.
+    """Convert a result to plain text: unescape JSON with mostly escaped line breaks, drop colors and CI's times."""
+    # Up to three levels of JSON inside JSON.
     for depth in range(3):
-        # JSON in JSON has its quotes escaped.
+        # JSON in JSON has escaped quotes.
         if depth and '\\"' not in text:
             break
         if not text.lstrip().startswith(("{", "[", '"')) or text.count("\\n") <= text.count("\n"):
             break
-        # A backslash first, behind which nothing is escaped.
+        # Escaped backslashes first, because nothing after them is escaped.
         text = text.replace("\\\\", "\0").replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
         text = _CODE.sub(lambda each: chr(int(each[1], 16)), text).replace("\0", "\\").rstrip('"}] \n')
     if "\x1b" in text:
-        # What moves the cursor parts words.
+        # Cursor movements separate words.
         text = _MOVES.sub(" ", _COLOR.sub("", text))
     return _TIMED.sub("", text) if _TIMED.match(text) else text
 
 
 def differing(text: str, other: str) -> tuple[Span, Span]:
-    """Find where the lines of a text stand that another one has not: alone, and with a common line at each side."""
+    """Return the span of the lines that differ from another text: alone, and with a common line on each side."""
     if text == other:
         return (0, len(text)), (0, len(text))
     mine, others = text.split("\n"), other.split("\n")
@@ -256,14 +258,14 @@ def differing(text: str, other: str) -> tuple[Span, Span]:
 
 
 def _special(text: str, start: int, end: int, keep: Special) -> list[Span]:
-    """Find the whole lines between head and tail that are to be kept, as many as their budget holds.
+    """Return the whole lines between head and tail that are kept, as many as their budget holds.
 
-    Where it holds none of them, a part of the first one stays.
+    If it holds none of them, part of the first one stays.
     """
     found: set[Span] = set()
     left = keep.budget
     too_long: Span | None = None
-    # The rests of lines that are cut at the two ends are no lines.
+    # The remainders of lines that are cut at both ends are not lines.
     if start and text[start - 1] != "\n":
         start = text.find("\n", start, end) + 1 or end
     if end < len(text) and text[end - 1] != "\n":
@@ -286,7 +288,7 @@ def _special(text: str, start: int, end: int, keep: Special) -> list[Span]:
 
 
 def _part_of_line(pattern: re.Pattern[str], text: str, line: Span) -> Span | None:
-    """Choose what stays of a line that is too long: its beginning, or what begins where the pattern was found."""
+    """Return what stays of a line that is too long: its beginning, or the text from the pattern's match on."""
     start, end = line
     if (match := pattern.search(text, start, end)) is None:
         return None
@@ -298,7 +300,7 @@ def _part_of_line(pattern: re.Pattern[str], text: str, line: Span) -> Span | Non
 def _lines_like(
     pattern: re.Pattern[str], text: str, start: int, end: int, begin: Sequence[int] | None
 ) -> Iterator[Span]:
-    """Yield the lines of a part of a text that look so, in their order; where some `begin`, only of those."""
+    """Yield the matching lines of a part of a text, in order; with `begin`, only lines that begin there."""
     position = start
     if begin is None:
         while match := pattern.search(text, position, end):
@@ -313,7 +315,7 @@ def _lines_like(
 
 
 def _lines_with(words: Sequence[str], text: str, start: int, end: int) -> list[int]:
-    """Find where the lines begin in which one of the words stands."""
+    """Return the beginnings of the lines that contain one of the words."""
     found: set[int] = set()
     for word in words:
         at = text.find(word, start, end)
@@ -328,7 +330,7 @@ _EXIT = "exit"
 _EXIT_STATUS = re.compile(r"\bexit(?:ed)?(?: with)?(?: code| status)?:? ?-?[1-9]\d*\W*\Z", re.IGNORECASE)
 _EXIT_WITHIN = 200
 _EXIT_LINE = re.compile(r"^(?:\w+ )?exit(?:ed)?(?: with)?(?: code| status)?:? [1-9]\d*$", re.IGNORECASE | re.MULTILINE)
-"""Some agents say it in a line of its own above the output."""
+"""Some agents report it on its own line above the output."""
 
 _FAILURE = re.compile(
     r"\b(error|errors|fail|failed|failure|fatal|panic|exception|traceback|denied|not found|no such)\b|Error\b|[✗✘]",
@@ -337,7 +339,7 @@ _FAILURE = re.compile(
 _BUDGET = 320
 
 _BEFORE = r"(?:\[[^\]\n]{1,40}\] |[\w@./-]{1,60} [\w:.-]{1,30}: |[^\t\n]{1,60}\t[^\t\n]{1,60}\t[\dT:.-]{19,30}Z )?"
-"""What task runners and the logs of CI write before each line: `[test:ci] `, `core test: `, job, step and time."""
+"""Prefixes that task runners and CI logs write before each line: `[test:ci] `, `core test: `, job, step and time."""
 
 _REPORTED = re.compile(
     rf"^{_BEFORE}[ \t]{{0,40}}(?:E {{1,4}})?(?:##\[error\]|[\w.:]{{0,80}}(?:Error|Exception)\b[:(]|"
@@ -345,7 +347,7 @@ _REPORTED = re.compile(
     r"(?:error(?:\[\w{1,12}\])?|fatal|panic): |[^\n]{0,60}\b(?:timed out|[Tt]imeout of \d))",
     re.MULTILINE,
 )
-"""How a line begins that reports a failure, and no more than names one. Without any, a word of failure must do."""
+"""The beginning of a line that reports a failure, rather than naming one. Without any, a word of failure suffices."""
 
 _TESTS = (
     r"[ \t]{0,40}--- FAIL: \S",  # go test
@@ -393,7 +395,7 @@ _PASSES = (
     r"[#\u2139] pass [1-9]\d{0,6}$",  # node:test
     r"Ran \d{1,7} tests? in ",  # unittest
 )
-"""How the usual runners of tests write the line of a test that failed, and the line that sums a run up."""
+"""The lines with which common test runners report a failed test, and sum up a run."""
 
 _IN_TESTS = (
     *("FAIL", "fail", "Fail", "ERROR", "not ok", "rspec ./", "✕", "✗", "✖", "\u00d7", "***", "] \u203a "),
@@ -402,33 +404,33 @@ _IN_TESTS = (
 _IN_PHPUNIT = ("::",)
 _IN_SUMS = ("FAIL", "fail", "Fail", "passed", "===", ", Assertions: ")
 _IN_PASSES = ("passed", " pass", "Ran ")
-"""One of it stands in each line of a test that failed, of one of PHPUnit's, and of a sum."""
+"""Each line about a failed test, PHPUnit's, and each sum contains one of these."""
 _IN_REPORTS = (*_IN_TESTS, *_IN_PASSES)
-"""Where none of it stands, no runner reports anything."""
+"""Without any of these, no test runner reports anything."""
 
 _MOCHA = re.compile(r"^[ ]{1,8}[1-9]\d{0,6} failing$", re.MULTILINE)
 _NUMBERED = re.compile(r"^[ ]{2,20}\d{1,4}\) \S", re.MULTILINE)
-"""Mocha only numbers its failed tests: where it does not sum them up, any list may look so."""
+"""Mocha only numbers its failed tests: without its sum, any list may look like that."""
 
 
 @cache
 def reports() -> tuple[Form, ...]:
-    """The forms of a failed test and of a sum, compiled when the first output has a word of them."""
+    """The forms of failed tests and of sums, compiled when the first output contains one of their words."""
     forms = ((_TESTS, _IN_TESTS), (_TESTS_OF_PHPUNIT, _IN_PHPUNIT), (_SUMMARIES, _IN_SUMS), (_PASSES, _IN_PASSES))
     patterns = ((re.compile(rf"^{_BEFORE}(?:{'|'.join(each)})", re.MULTILINE), words) for each, words in forms)
     return tuple(Form(pattern, words, last=words is _IN_PASSES) for pattern, words in patterns)
 
 
 def lines_of(text: str, flagged: bool) -> Special | None:
-    """Choose the lines of an output to keep: the failed tests, then the sums of their runs; None if it has none.
+    """Return the lines of an output to keep: failed tests, then the sums of runs; None if there are none.
 
-    A pipe hides that a run of tests failed. Of a command that is known to have failed the lines that report a failure
-    follow, or else those with a word of one.
+    A pipe may hide that a test run failed. If the command is known to have failed, lines that report a failure follow,
+    or else lines with a word of failure.
     """
     forms: tuple[Form, ...] = ()
     missing = {words for words in _IN_REPORTS if words not in text}
     if len(missing) < len(_IN_REPORTS):
-        # What was not found is not looked for again.
+        # Words that are missing are not searched for again.
         left = (form._replace(words=tuple(words for words in form.words if words not in missing)) for form in reports())
         forms = tuple(form for form in left if form.words)
     if forms and " failing" in text and _MOCHA.search(text):
@@ -438,7 +440,7 @@ def lines_of(text: str, flagged: bool) -> Special | None:
 
 
 def failed(text: str, flagged: bool) -> bool:
-    """Whether the command failed: by its error flag, or by the exit status its output ends or begins with."""
+    """True if the command failed, by its error flag, or by the exit status at the end or beginning of its output."""
     if flagged:
         return True
     first, last = text[:_EXIT_WITHIN], max(0, len(text) - _EXIT_WITHIN)
@@ -448,7 +450,7 @@ def failed(text: str, flagged: bool) -> bool:
 
 
 _NOTE, _NOTE_ENDS = "<system-reminder>", "</system-reminder>"
-"""Claude Code's words to the model, in lines of their own above or below a result."""
+"""Claude Code's notes to the model, on their own lines above or below a result."""
 
 _AROUND = (
     ("<persisted-output>", "<persisted-output>", "</persisted-output>"),
@@ -460,14 +462,14 @@ _AROUND = (
     ("<path>", "<entries>", "</entries>"),
     ("<file>", "<file>", "</file>"),
 )
-"""What agents put around a whole result: how it begins, the tag that opens it, the tag that ends it."""
+"""The frames that agents put around a whole result: its beginning, the opening tag, the closing tag."""
 
 NAMED = ("<path>", "<file>")
-"""So begins what OpenCode puts around a file that was read. The call names it: a preview shows the content alone."""
+"""Begins OpenCode's frame of a file that was read. The call names the file: a preview shows only the content."""
 
 
 def own_part(text: str) -> Part:
-    """Find the result itself in a text: without the agent's notes at its ends, and inside the tags around it."""
+    """Return the result itself in a text: without the agent's notes at its ends, and inside the tags around it."""
     notes = _notes(text)
     first, last = 0, len(text)
     while notes and not text[first : notes[0][0]].strip():
@@ -484,7 +486,7 @@ def own_part(text: str) -> Part:
 
 
 def _notes(text: str) -> deque[Span]:
-    """Find the notes, each from the beginning of a line on; one tag without the other is content."""
+    """Return the notes, each beginning at a line's beginning; a tag without its counterpart is content."""
     found: deque[Span] = deque()
     end = 0
     while True:
@@ -493,16 +495,16 @@ def _notes(text: str) -> deque[Span]:
         if close < 0:
             return found
         end = close + len(_NOTE_ENDS)
-        # Of several tags that open, the last one is the note's.
+        # If several tags open, the last one is the note's.
         found.append((max(start, text.rfind("\n" + _NOTE, start, close) + 1), end))
 
 
 def _inside(text: str, first: int, last: int, notes: Iterable[Span]) -> Part:
-    """Narrow the part to what is within the tags around it, if there are such; they stay."""
+    """Narrow the part to the text inside the tags around it, if there are any; the tags stay."""
     end = first + len(text[first:last].rstrip())
     for begins, opens, closes in _AROUND:
         if text.startswith(begins, first) and text.endswith(closes, first, end):
-            # That tag stands near the beginning.
+            # That tag is near the beginning.
             start = text.find(opens, first, first + 4_500) + len(opens)
             start += text.startswith("\n", start)
             stop = end - len(closes)

@@ -1,7 +1,7 @@
-"""Whole results go: what the live path says again later, and, where the policy prunes, what is old.
+"""Whole results are removed: those that the live path repeats later and, if the policy prunes, old ones.
 
-A text says again what a result said by holding the same content later, by being a newer state of the same file, or by
-repeating it right behind it. Contents are compared by their hash, never by path alone.
+A later text repeats a result if it has the same content, is a newer state of the same file, or quotes it right after
+it. Contents are compared by hash, never by path alone.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _FOLLOWS = "repeated in the text that follows"
 _READ_AGAIN = "older content of {file}, read again later"
 _WRITTEN = "older content of {file}, written later"
 NOTES = (_SAME, _SAID, _FOLLOWS, _READ_AGAIN, _WRITTEN)
-"""All that markers say of what repeats a text."""
+"""All notes in markers about what repeats a text."""
 
 Place = tuple[int, JsonPath]
-"""The line of a block, and where it stands in it."""
+"""The line of a block, and its path in the line."""
 
 
 def propose(view: View) -> Iterator[Change]:
-    """Offer the results and attachments that the live path says again; a preview of ours may become a reference yet."""
+    """Offer results and attachments that the live path repeats; our preview of one may still become a reference."""
     if not view.policy.eliminate_redundancy:
         return
     repeats = Repeats(view, _aged(view) if view.policy.prune.enabled else frozenset())
@@ -43,12 +43,13 @@ def propose(view: View) -> Iterator[Change]:
         note = repeats.note(number, block)
         least = MARKER_BYTES // 2 if ours else LEAST_GAIN
         if note and block.size - MARKER_BYTES - len(note) >= least:
-            # Counted without the note: it goes when what it names is replaced as well, and all else must stay as it is.
+            # The size of the note doesn't count: it disappears if the text that it names is replaced too, and the rest
+            # of the plan must not depend on that.
             yield Change(number, block.path, Treatment.REFERENCE, block.size - MARKER_BYTES, block, note=note)
 
 
 def prune(view: View) -> Iterator[Change]:
-    """Offer whole results where the policy prunes; of a preview of ours no more than its marker is left."""
+    """Offer whole results if the policy prunes; our previews shrink to their marker."""
     if not view.policy.prune.enabled:
         return
     old, open_ones = _aged(view), _open_lines(view)
@@ -61,19 +62,20 @@ def prune(view: View) -> Iterator[Change]:
         note = repeats.note(number, block) if repeats else ""
         note = note if _gains(block, note) else ""
         if (number, block.path) in old or (note and number in open_ones):
-            # Of results that go by one id an agent's words may make equal lines, whose originals none could tell apart.
+            # If several results share one id, the agent's words may make their lines identical, and those could not be
+            # told apart on restore.
             treatment = Treatment.CLEAR if native and answered[block.call] <= 1 else Treatment.REFERENCE
             yield Change(number, block.path, treatment, block.size - MARKER_BYTES, block, note=note)
 
 
 def _gains(block: Block, note: str = "") -> bool:
-    """Tell whether enough is gained if a marker with this note takes a block's place."""
-    # What gains fewer tokens is not worth a hole in the session.
+    """True if replacing a block with a marker that has this note gains enough."""
+    # A gain of fewer tokens is not worth a hole in the session.
     return block.size - MARKER_BYTES - len(note) >= 50 * CHARACTERS_PER_TOKEN
 
 
 def _aged(view: View) -> frozenset[Place]:
-    """Find the results that pruning takes since they are old, whatever else the session says."""
+    """Return the results that pruning removes because of their age alone."""
     open_ones, window = _open_lines(view), _window(view)
     kept = frozenset(map(str.lower, view.policy.prune.protect_tools))
     return frozenset(
@@ -87,7 +89,7 @@ def _aged(view: View) -> frozenset[Place]:
 
 
 def _open_lines(view: View) -> frozenset[int]:
-    """Find the lines of the live path that a model reads and that are in none of the newest messages."""
+    """Return the lines of the live path that are old but not dead, and not in the newest messages."""
     lines, most = view.lines, view.policy.prune.preserve_recent_messages
     recent: set[int] = set()
     names: set[str] = set()
@@ -95,7 +97,7 @@ def _open_lines(view: View) -> frozenset[int]:
     for number in reversed(view.survey.shape.live):
         if lines.roles[number] not in SPOKEN:
             continue
-        # A message that an agent writes in several lines counts once.
+        # A message in several lines counts once.
         name = lines.responses[number]
         messages += not name or name not in names
         if messages > most:
@@ -107,7 +109,7 @@ def _open_lines(view: View) -> frozenset[int]:
 
 
 def _window(view: View) -> frozenset[Place]:
-    """Find the results at the end of the live path into which the newest tokens of tool output reach."""
+    """Return the results at the end of the live path that hold the newest `prune_protect` tokens of tool output."""
     most = view.policy.prune.prune_protect
     found: set[Place] = set()
     characters = 0
@@ -120,24 +122,24 @@ def _window(view: View) -> frozenset[Place]:
             found.add((number, block.path))
             characters += block.size
         if line.role is Role.RESULT:
-            # What is too short to be a block, or cannot be replaced, is read all the same.
+            # Results that are too short for a block, or can't be replaced, are read too.
             characters += max(line.io - sum(block.size for block in blocks), 0)
     return frozenset(found)
 
 
 class Repeats:
-    """Where the live path says again what a result said: by content, by file, by the text that follows.
+    """Finds what repeats a result on the live path: by content, by file, or by the text that follows it.
 
-    Of the `old` results, which pruning takes, a reader finds nothing.
+    The `old` results, which pruning removes, don't count as copies.
     """
 
     def __init__(self, view: View, old: frozenset[Place]) -> None:
         self._view = view
         self._position = [-1] * len(view.lines)
         self._last_with: dict[bytes, tuple[int, int, Block]] = {}
-        """Of each content the position of its last copy, the number of its line, and its block."""
+        """For each content: the position of its last copy, the copy's line number, and its block."""
         self._last_of: dict[tuple[str, str], int] = {}
-        """Of each file, and part that was read of it, the last position; `written` is a part of its own."""
+        """For each file, and part that was read, the last position; `written` is a part of its own."""
         self._quoted: dict[bytes, int] = {}
         roles, every, result = view.lines.roles, view.lines.facts, Role.RESULT
         for position, number in enumerate(view.survey.shape.live):
@@ -151,7 +153,7 @@ class Repeats:
                     self._last_of[made.file, made.part] = position
                 elif made.purpose is Purpose.WRITE:
                     self._last_of[made.file, "written"] = position
-        # The last copy counts of which a reader finds something: the whole text, or at least a preview.
+        # Only copies of which something stays count: the whole text, or at least a preview.
         for number, block in _copies(view.lines):
             position = self._position[number]
             if position <= (self._last_with[block.digest][0] if block.digest in self._last_with else -1):
@@ -165,10 +167,10 @@ class Repeats:
                 self._last_with[block.digest] = (position, number, block)
 
     def note(self, number: int, block: Block) -> str:
-        """Word what the text repeats, for the marker; nothing if it repeats nothing."""
+        """Return the marker's note about what repeats the text, or ""."""
         position = self._position[number]
         if position < 0 and not (block.kind is Kind.ATTACHMENT and not self._view.lines[number].id):
-            # What has no place in the tree stands on no path that the user could go back to.
+            # The user could return to a path with this text. An attachment without an id is on no path at all.
             return ""
         later, other, copy = self._last_with.get(block.digest, (position, number, block))
         if later <= position:
@@ -194,7 +196,7 @@ class Repeats:
 
 
 def _copies(lines: Lines) -> Sequence[tuple[int, Block]]:
-    """Find the blocks whose content another one has as well: only these can be said again."""
+    """Return the blocks whose content occurs more than once: only these can be repeated."""
     seen: set[bytes] = set()
     twice: set[bytes] = set()
     compared: list[tuple[int, Block]] = []

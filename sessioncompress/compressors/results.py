@@ -1,4 +1,4 @@
-"""Tool results: head and tail in their order; of a command also the lines that report what failed."""
+"""Tool results: head and tail in order; for a command also the lines that report failures."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ _CONCLUSIONS = Special(
     REPORT,
     MARKER_BYTES // 2,
 )
-"""The headings, the bullets and the first lines of paragraphs of a subagent's report."""
+"""The headings, bullets and first lines of paragraphs in a subagent's report."""
 
 _WORDS, _LEAST_WORDS = 120, 24
-"""Characters before the name of an agent's file that are shown with it, and that tell whether they are."""
+"""Characters shown before the name of an agent's file, and how many of them decide whether they are shown."""
 _JSON = re.compile(r"\s{0,8}(?:\[\s{0,8})?\{")
-_AT_ENDS = 240  # characters of a result in which an agent says how a command ended
+_AT_ENDS = 240  # characters of a result in which an agent reports how a command ended
 _MOST_ENDED = 8
-"""Commands of one result of which a preview says how they ended."""
+"""Maximum commands in one result whose exit a preview reports."""
 _FAILED = re.compile(r"(?:exited|xit)\D{1,16}[1-9]\d*$")
 
 
 def propose(view: View) -> Iterator[Change]:
-    """Offer every result over the limit, and previews of ours in what has become dead history."""
+    """Offer every result over the limit, and our previews in what has become dead history."""
     for number, block in view.blocks(Kind.RESULT, view.policy.result_limit):
         treatment = view.treatment(number)
         if treatment is Treatment.PREVIEW if view.holds_ours(block) else block.bulk <= view.policy.result_limit:
@@ -60,22 +60,22 @@ def propose(view: View) -> Iterator[Change]:
         if saves >= (1 if view.holds_ours(block) else LEAST_GAIN):
             made = view.asking(number, block.call)
             is_command = made is not None and made.purpose is Purpose.COMMAND
-            # Of a file's tool the first line says what failed; the code behind it may hold any word.
+            # For a file tool, the first line names the failure; the code after it may contain any word.
             of_file = made is not None and made.purpose in (Purpose.READ, Purpose.WRITE)
             failures = is_command or (view.lines.facts[number].failed and not of_file)
             yield Change(number, block.path, treatment, saves, block, failures=failures)
 
 
 def counts(block: Block, policy: Policy) -> bool:
-    """Tell whether enough of a result could go."""
+    """True if enough of a result could go."""
     return block.bulk > policy.result_limit and block.size - MARKER_BYTES - ends_of(block.size, policy) >= LEAST_GAIN
 
 
 def render(change: Change, text: str, context: Context) -> Iterator[Replacement]:
-    """Give the longest of what the plan asked for that stays within the limit: a preview, or the marker alone.
+    """Yield the longest requested form that stays within the limit: a preview, or only the marker.
 
-    What is to be cleared is so in the words of its agent, if that has any. Images beside the text go with it: each is
-    named below it, where it stood.
+    A result to clear gets its agent's words, if there are any. Images next to the text are removed with it; each is
+    named below the text.
     """
     block, view = change.block, context.view
     if block is None:
@@ -94,7 +94,7 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
     wording = Wording(context.refer(content))
     found = view.form.cleared(context.entry, block, text, view.now) if change.treatment is Treatment.CLEAR else None
     if found is not None:
-        # If the agent says its words only to the model, it is the reference that stands in the session.
+        # If the agent shows its words only to the model, the session gets the reference.
         new = reference(text, wording, change.note) if found.text is None else found.text
     else:
         most = REPORT if view.is_report(change.line, block) else view.policy.preview_max_bytes
@@ -103,12 +103,12 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
         above, rest, own = _parted(text, context)
         ended: list[str] = []
         if (change.note or shown) and (ending := view.form.ended) is not None:
-            # In JSON the quotes of texts that hold some are escaped.
+            # In JSON, quotes inside texts are escaped.
             ends = rest if _JSON.match(rest) else f"{rest[:_AT_ENDS]}\n{rest[-_AT_ENDS:]}" if change.failures else ""
             ended = list(dict.fromkeys(ending.findall(above) or ending.findall(ends)))[:_MOST_ENDED]
         shorter = _previews(change, block, own, ended, wording, context) if shown else iter(())
         if images and len(text) <= view.policy.result_limit:
-            # It goes only for the sake of the images.
+            # It is replaced only because of the images.
             own, shorter = "", iter([(text, NOTHING)])
         longest = (
             _with_links(_headed(each, ended), text, context, images, index) for each, index in shorter if each != own
@@ -127,9 +127,9 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
 
 
 def _with_links(new: str, text: str, context: Context, images: Sequence[str] = (), index: Index = NOTHING) -> str:
-    """Add markers of images, names of the agent's files that the preview has lost, a few at most, and an index.
+    """Add markers of images, the lost names of the agent's files (8 at most), and an index.
 
-    Before a name stand the words of its line, which say why there is a file; where the preview has them, it alone.
+    A name is preceded by the words of its line, which explain the file, unless the preview already has them.
     """
     names = index.line(new)
     if (links := context.view.form.links) is not None:
@@ -141,12 +141,15 @@ def _with_links(new: str, text: str, context: Context, images: Sequence[str] = (
         new = "\n".join([new, *[words + link for link, words in list(lost.items())[:8]]])
         names = index.line(new)
     new = "\n".join([new.removesuffix("\n"), *images]) if images else new
-    # The index is the last line, by which it is known.
+    # The index is recognized by being the last line.
     return (new if new.endswith("\n") else f"{new}\n") + names if names else new
 
 
 def _parted(text: str, context: Context) -> tuple[str, str, str]:
-    """Split off what the agent writes above a result, or around a file; return it, the rest, and what the rest says."""
+    """Split off the agent's preamble above a result, or its frame around a file.
+
+    Return it, the rest, and the rest's text.
+    """
     preamble = context.view.form.preamble
     if preamble and (above := preamble.match(text)):
         rest = text[above.end() :]
@@ -158,7 +161,7 @@ def _parted(text: str, context: Context) -> tuple[str, str, str]:
 
 
 def _headed(new: str, ended: Sequence[str]) -> str:
-    """Put above a preview how the commands ended, where it does not show that."""
+    """Prepend how the commands ended, unless the preview shows that."""
     missing = ", ".join(each for each in ended if each not in new)
     return f"{missing}\n{new}" if missing else new
 
@@ -166,10 +169,10 @@ def _headed(new: str, ended: Sequence[str]) -> str:
 def _previews(
     change: Change, block: Block, text: str, ended: Sequence[str], wording: Wording, context: Context
 ) -> Iterator[tuple[str, Index]]:
-    """Yield previews, shorter and shorter: the ends of the text, or of what is named one line, each with its index."""
+    """Yield shorter and shorter previews, each with its index: the ends of the text, or one line if names are shown."""
     index = context.view.indexes.get((change.line, change.path))
     if index is None:
-        # A report; or the line was read otherwise when the names were chosen.
+        # A report, or the line was read differently when names were chosen.
         index = NOTHING._replace(ends=ends_of(len(text), context.view.policy))
     named = bool(index.pieces or index.alone)
     failed = context.view.lines.facts[change.line].failed or any(map(_FAILED.search, ended))
@@ -183,13 +186,13 @@ def _previews(
         yield preview(text, room, wording, keep=keep, part=part), index
         yield preview(text, room // 2, wording, keep=keep, part=part), index
     first = index.first or (failed and not ran)
-    # Of what is no text nothing is shown.
+    # Data that is not text shows nothing.
     last = ran and (index.first or named)
     with_failures = outline(text, wording, part, first=first, last=last, keep=keep)
     yield with_failures, index
     without = outline(text, wording, part, first=first, last=last)
     if with_failures != without:
-        # What failed says more than names.
+        # Failures tell more than names.
         yield with_failures, NOTHING
     yield without, index
     yield outline(text, wording, part, first=not named, last=False), index

@@ -1,4 +1,4 @@
-"""Thinking: taken out whole, never shortened, never unsigned, never from the latest message that has any."""
+"""Thinking: removed whole, never shortened, never unsigned, never from the latest message that has any."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sessioncompress.core.splice import REMOVED, literal
 
 
 def propose(view: View) -> Iterator[Change]:
-    """Offer the thinking of every message but the latest; where ids hang on it, together with them."""
+    """Offer the thinking of every message except the latest; if ids are tied to it, they change together."""
     if not view.policy.strip_thinking:
         return
     loosened = loosened_lines(view)
@@ -25,7 +25,7 @@ def propose(view: View) -> Iterator[Change]:
         if number not in view.latest_thinking and (number not in tied or number in loosened):
             group = group_of(number) if number in tied else 0
             if response:
-                # All thinking of a message goes or none.
+                # All thinking of a message is removed, or none.
                 group = group_of(first.setdefault(response, number))
             yield Change(number, block.path, Treatment.REMOVE, block.size, block, group=group)
     for number in sorted(loosened):
@@ -33,12 +33,12 @@ def propose(view: View) -> Iterator[Change]:
 
 
 def group_of(number: int) -> int:
-    """The group of the changes that hang on the thinking of this line."""
+    """The group of the changes that are tied to the thinking of this line."""
     return number + 1
 
 
 def _loosen(view: View, number: int, group: int) -> Iterator[Change]:
-    """Yield the changes to the ties of one loosened line and of the results of its calls."""
+    """Yield the changes to the ties of one loosened line, and of the results of its calls."""
     line = view.lines[number]
     cut = {tie.value for tie in line.facts.ties if tie.value}
     ids = {call.id for call in line.calls if call.name in cut}
@@ -54,13 +54,13 @@ def _loosen(view: View, number: int, group: int) -> Iterator[Change]:
 
 
 def loosened_lines(view: View) -> frozenset[int]:
-    """Find the lines whose thinking and ties can all go: none is protected, no id would stand for two calls."""
+    """Return the lines whose thinking and ties can all go: none is protected, and no shortened id becomes ambiguous."""
     if view.loosened is not None:
         return view.loosened
     if not view.policy.strip_thinking or not view.tied:
         return frozenset()
     responses = view.lines.responses
-    # The call ids of the session as they would be with every item id cut, and those that only results name.
+    # The session's call ids after cutting every item id, including ids that only results name.
     cut = {tie.value for facts in view.lines.facts for tie in facts.ties if tie.value}
     ids = ((call.id, call.id.partition("|")[0]) for line in view.lines for call in line.calls)
     names = Counter(short if short in cut else whole for whole, short in ids)
@@ -80,7 +80,7 @@ def loosened_lines(view: View) -> frozenset[int]:
 
 
 def _response_may_go(view: View, numbers: Sequence[int]) -> bool:
-    """A response in several lines may lose its thinking if it has some, no line must stay, and one says something."""
+    """True if a response in several lines may lose its thinking: it has some, and all may change."""
     facts = view.lines.facts
     thinks = [number for number in numbers if facts[number].thinks]
     bound = [number for number in numbers if facts[number].thinks or facts[number].ties or facts[number].sealed]
@@ -93,7 +93,7 @@ def _response_may_go(view: View, numbers: Sequence[int]) -> bool:
 
 
 def _line_may_go(view: View, number: int, names: Counter[str]) -> bool:
-    """A message in one line may lose its thinking if it keeps none, no id is taken, and its results may change."""
+    """True if a message in one line may lose its thinking: it loses all, no id is taken, and its results may change."""
     facts = view.lines.facts[number]
     if facts.thinks and not _holds_thinking(view, number):
         return False
@@ -113,6 +113,6 @@ def _may_change(view: View, number: int) -> bool:
 
 
 def render(change: Change, value: object, context: Context) -> Iterator[Replacement]:
-    """Take the block out."""
+    """Remove the block."""
     del context
     yield Replacement(change.path, REMOVED, change, len(literal(value)), b"", content_of(value, Kind.THINKING))
