@@ -1,1 +1,1 @@
-"""Checkpoints: where a session is cut, and the summary that takes the place of its old part."""
+"""Checkpoints: the cut of a session, and the summary that replaces its old part."""

@@ -1,4 +1,4 @@
-"""Where a session is cut: how much of the recent conversation stays, and at which lines it may begin. Pure."""
+"""The cut of a session: how much of the recent conversation stays, and at which lines it may begin. Pure."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from sessioncompress.policy.model import Compact, CutRule
 
 
 class NoCut(NamedTuple):
-    """Why a session is not cut."""
+    """The reason why a session is not cut."""
 
     reason: str
 
 
 def find_cut(read: Survey, policy: Compact, *, splits: bool) -> Cut | NoCut:
-    """Cut a session at the first allowed place at or after the one that the rule wants, or else at the last before it.
+    """Cut a session at the first allowed place at or after the wanted one, or else at the last one before it.
 
-    The place before it also wins if less than half of the wanted tokens would stay otherwise: one step may be large.
-    What is kept begins with a prompt, or with `splits` also with an answer, and with the silent entries just before it;
-    never between a call and its result.
+    With the rules that count tokens, the last place before it also wins if less than half of the wanted tokens would
+    stay otherwise, because one step may be large. The kept part begins with a prompt (with `splits` also with an
+    answer) and the silent entries just before it, but never between a call and its result.
     """
     order = for_the_model(read)
     lines = read.lines
@@ -60,12 +60,12 @@ def find_cut(read: Survey, policy: Compact, *, splits: bool) -> Cut | NoCut:
 
 
 def for_the_model(read: Survey) -> list[int]:
-    """List the lines of the live path in the order in which the model reads them: a checkpoint before what it keeps."""
+    """Return the live lines in the order in which the model reads them: a checkpoint before the lines that it keeps."""
     lines, (live, dead) = read.lines, read.shape
     last = next((at for at in range(len(live) - 1, -1, -1) if lines.roles[live[at]] is Role.CHECKPOINT), None)
     there = [number for number in live if number not in dead]
     if any(lines.facts[number].edits for number in there):
-        # An edit takes the place of the entry that it edits.
+        # An edit replaces the entry that it edits.
         places = {lines.ids[number]: at for at, number in enumerate(live)}
         edited = {number: lines.facts[number].edits for number in there if lines[number].reads}
         there.sort(key=lambda number: places.get(edited.get(number, ""), places[lines.ids[number]]))
@@ -78,7 +78,7 @@ def for_the_model(read: Survey) -> list[int]:
 def _wanted(
     lines: Lines, order: Sequence[int], turns: Sequence[int], messages: Sequence[int], policy: Compact
 ) -> int | None:
-    """Find the position where the rule lets the kept part begin; None if there is nothing to count."""
+    """Return the position where the rule lets the kept part begin, or None if there is nothing to count."""
     newest = {CutRule.SINCE_PROMPT: (turns, 1), CutRule.TURNS: (turns, policy.keep_turns)}
     newest[CutRule.MESSAGES] = (messages, policy.keep_messages)
     if policy.keep in newest:
@@ -103,7 +103,7 @@ def _characters(reads: Sequence[int], policy: Compact) -> float:
 
 
 def _answers(lines: Lines, order: Sequence[int]) -> list[int]:
-    """Find where answers begin; an answer of several lines counts once."""
+    """Return the positions where answers begin; an answer in several lines counts once."""
     found = []
     seen: set[str] = set()
     for position, number in enumerate(order):
@@ -143,5 +143,5 @@ def _outside_pairs(lines: Lines, order: Sequence[int], starts: Sequence[int]) ->
 
 
 def is_silent(lines: Lines, number: int) -> bool:
-    """Return true if a line is not a message and the model reads nothing of it."""
+    """True if a line is not a message and the model reads nothing of it."""
     return lines.roles[number] is Role.OTHER and not lines[number].reads

@@ -1,4 +1,4 @@
-"""What the agent did: the files it changed and read, the commands and how they ended, failures, the todo list."""
+"""The agent's actions: the files it changed and read, the commands and how they ended, failures, the todo list."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Ran(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """The effects of a call whose result is still to come."""
+    """The effects of a call that has no result yet."""
 
     files: Sequence[str]
     commands: Sequence[Script]
@@ -107,7 +107,7 @@ class Deeds:
         if tool in _PLANS or tool in (_TASK_MADE, _TASK_SET):
             self._plan(tool, said.given)
             return ()
-        # A name is not a text, and what is replaced was not written.
+        # A name is not a text, and replaced text was not written.
         written = [text for key, text in said.strings() if key not in _OLD_KEYS and key not in _NAME_KEYS]
         replaced = "\n".join(text for key, text in said.strings() if key in _OLD_KEYS)
         scripts = commands_in(said.given, is_command=said.purpose is Purpose.COMMAND)
@@ -148,7 +148,7 @@ class Deeds:
         hidden = any(each.hides for each in waiting.commands)
         ended = outcome(said.text, said.failed, hidden=hidden)
         if not waiting.commands and not ended.failed and said.text.count("\n") > _MOST_SAID:
-            # A line of a file says nothing about how reading it ended.
+            # A line of a file tells nothing about how the read ended.
             ended = Outcome(ended.verdict)
         self.last = (one_line(f"{waiting.tool} {waiting.words}", _PART), ended)
         for each in waiting.commands:
@@ -211,7 +211,7 @@ class Deeds:
             self.todo = found
 
     def items(self) -> list[tuple[str, str]]:
-        """Find the items of the last todo list: their status and words."""
+        """Return the items of the last todo list: their status and words."""
         return self.todo or [each for each in self.tasks.values() if each[0] != "deleted"]
 
 
@@ -224,7 +224,7 @@ def _item(item: Mapping[str, Any]) -> str:
 
 
 def _items(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Find the items of a todo list, at whatever depth a tool takes them."""
+    """Yield the items of a todo list, however deep a tool nests them."""
     waiting: list[Any] = [given]
     looked = 0
     while waiting and looked < 2 * _MOST_ITEMS:
@@ -241,12 +241,12 @@ def _items(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def files(deeds: Deeds, root: str, room: int) -> list[str]:
-    """Write the changed files and what became of them, the newest last; where not all fit, older ones by folder."""
+    """Write the changed files, newest last, and what happened to them; if not all fit, older ones by folder."""
     known = merged(deeds, root)
     rows = [_file(path, change) for path, change in known.items()]
     if sum(map(len, rows)) + len(rows) <= room:
         return rows
-    # The names of sixty are always there.
+    # The names of the newest sixty are always shown.
     names = list(known)[-60:]
     gone = [more(len(known) - len(names))] if len(known) > len(names) else []
     rows = rows[-60:]

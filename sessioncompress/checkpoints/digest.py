@@ -1,4 +1,4 @@
-"""The summary of what was said: made without a model, deterministic, never longer than its budget."""
+"""The summary of a conversation: made without a model, deterministic, never longer than its budget."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _context(draft: SectionDraft) -> Sequence[str]:
 
 
 def _quoted(text: str, room: int) -> str:
-    """Quote as much of a text as newest() takes, with the signs before each line."""
+    """Quote as much of a text as newest() accepts, with the signs before each line."""
     most = room - len(more(10**6)) - 1
     lines, row = excerpt(text, room), ""
     # Made shorter by a few characters until it fits.
@@ -52,7 +52,7 @@ def _foreign(draft: SectionDraft) -> Sequence[str]:
 
 
 def _reports(draft: SectionDraft) -> Sequence[str]:
-    """Write reports, and after them the last call of a turn that has not ended."""
+    """Write reports, followed by the last call of a turn that has not ended."""
     last = newest(draft.notes.last_call, draft.room)
     return [*told.reports(draft.notes.story, draft.room - sum(map(len, last)) - len(last)), *last]
 
@@ -77,26 +77,26 @@ _SECTIONS: Mapping[Title, tuple[float, Callable[[SectionDraft], Sequence[str]]]]
     Title.WROTE: (1.0, lambda draft: _excerpts(draft, draft.notes.excerpts.written())),
     Title.READ: (1.0, lambda draft: _excerpts(draft, draft.notes.excerpts.readings())),
 }
-"""The largest share of the budget of each section, and what writes its rows.
+"""The maximum share of the budget of each section, and the function that writes its rows.
 
-In the order in which they get their room: first what no model can find out again. The last ones get what is left.
+Sections get their room in this order: first those that no model can reconstruct. The last ones get the rest.
 """
 _FACTS = (Title.GOAL, Title.CHANGED, Title.COMMANDS, Title.TODO, Title.READ_FILES, Title.PROGRESS)
-"""Taken from the session even if a model writes the prose: the next step depends on the current request's words."""
+"""Taken from the session even if a model writes the prose: the next step depends on the exact current request."""
 _BESIDE_PROSE = (Title.CONTEXT, Title.REQUESTS, Title.WROTE, Title.READ)
-"""Get what the prose leaves. A model may leave out a request, and no later summary would have it again."""
+"""Get the room that the prose leaves. A model may omit a request, and no later summary could recover it."""
 _OVER = 1.5
-"""The size of a summary with prose, at most, in budgets."""
+"""The maximum size of a summary with prose, in budgets."""
 _FOR_PROSE = 0.65
-"""The share of the budget that prose can always have."""
+"""The share of the budget that is guaranteed to prose."""
 _LEAST_BESIDE = 400
-"""Characters for which a section is shown beside prose."""
+"""Minimum characters for a section in addition to prose."""
 
 
 def extract(notes: Notes, budget: int) -> Summary:
-    """Write the summary from the session's own words alone."""
+    """Write the summary only from the session's own words."""
     page = _Page(notes, budget)
-    # The least shares of sections that get what others leave.
+    # The minimum shares of sections that otherwise get what the earlier ones leave.
     reserved: dict[Title, float] = {Title.REPORTS: 0.14, Title.WROTE: 0.12}
     if notes.foreign:
         # The content of a foreign summary is nowhere else.
@@ -104,14 +104,14 @@ def extract(notes: Notes, budget: int) -> Summary:
     for title in _SECTIONS:
         reserved.pop(title, None)
         page.add(title, page.left - int(page.total * sum(reserved.values())))
-    # What nothing else needs is the user's; what then stands in a request need not be said once more.
+    # The remaining room belongs to the user's words. Constraints shrink once the full request is shown.
     for title in (Title.CONSTRAINTS, Title.REQUESTS, Title.CONSTRAINTS):
         page.widen(title, may_shrink=title is Title.CONSTRAINTS)
     return page.summary(page.total)
 
 
 def room_for_prose(notes: Notes, budget: int) -> int:
-    """Return how many characters of prose fit beside the facts into 1.5 budgets."""
+    """Return how many characters of prose fit into 1.5 budgets along with the facts."""
     page = _facts(notes, budget)
     return page.left + int(page.total * (_OVER - 1)) - len(Title.PROSE) - len("\n\n## \n")
 
@@ -124,12 +124,12 @@ def with_prose(notes: Notes, budget: int, prose: str) -> Summary:
         room = page.left + int(page.total * (_OVER - 1)) if title == Title.CONTEXT else page.left
         if room > _LEAST_BESIDE:
             page.add(title, room)
-    # What is quoted grows by a few characters a line.
+    # Quoting adds a few characters to each line.
     return page.summary(2 * page.total)
 
 
 def _facts(notes: Notes, budget: int) -> _Page:
-    """Write what prose does not replace, and leave room for the prose."""
+    """Write the sections that prose does not replace, and leave room for the prose."""
     page = _Page(notes, budget)
     for title in _FACTS:
         page.add(title, page.left + int(page.total * (_OVER - 1 - _FOR_PROSE)))
@@ -137,7 +137,7 @@ def _facts(notes: Notes, budget: int) -> _Page:
 
 
 class _Page:
-    """A summary while it is written: its sections, and the characters that are left."""
+    """A summary in progress: its sections, and the characters that are left."""
 
     def __init__(self, notes: Notes, budget: int) -> None:
         self._notes = notes
@@ -147,7 +147,7 @@ class _Page:
         self.left = self.total - len(self._head)
 
     def add(self, title: Title, room: int) -> None:
-        """Write a section in at most so many characters, and in its share."""
+        """Write a section in at most `room` characters, and in its share."""
         self._write(title, min(int(self.total * _SECTIONS[title][0]), room))
 
     def widen(self, title: Title, *, may_shrink: bool) -> None:
@@ -166,19 +166,19 @@ class _Page:
         self.put(title, _SECTIONS[title][1](SectionDraft(self._notes, room - len(title) - len("\n\n## \n"), written)))
 
     def put(self, title: Title, rows: Sequence[str]) -> None:
-        """Put the rows of a section where there are any."""
+        """Add the rows of a section, if there are any."""
         if rows:
             self._blocks[title] = f"## {title}\n" + "\n".join(rows)
             self.left -= len(self._blocks[title]) + len("\n\n")
 
     def summary(self, most: int) -> Summary:
-        """Put the sections in their order."""
+        """Join the sections in the order of their titles."""
         notes, story = self._notes, self._notes.story
         text = "\n\n".join([self._head, *(self._blocks[title] for title in Title if title in self._blocks)])[:most]
         known = done.merged(notes.deeds, "")
         changed, read = tuple(known), tuple(done.unchanged(notes.deeds, ""))
         short = f"{one_line(story.newest, 120)} ({counted(len(changed), 'file', 'files')} changed)".strip()
-        # Only references that were given out count, not what a quote says.
+        # Count only references that this summary assigns, not those inside quotes.
         given = [each.ref for each in (story.first, *story.asked, *story.reported) if each]
         given += [change.ref for change in notes.deeds.changed.values()]
         references = tuple(ref for ref in dict.fromkeys(given) if ref and f"{ref}]" in text)

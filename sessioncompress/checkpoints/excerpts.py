@@ -1,4 +1,4 @@
-"""Lines that the agent wrote or read: it goes on with the names in them."""
+"""Lines that the agent wrote or read; it needs the names in them to continue."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ class Line(NamedTuple):
 
 
 class Excerpts:
-    """The newest lines that were written and, by the calls, are still there; and the newest reading of each file."""
+    """The newest lines that were written and, judging by the calls, still exist; and the newest read of each file."""
 
     def __init__(self) -> None:
         # In a plain dict, finding the first key takes longer the more keys were deleted before it.
         self._written: OrderedDict[tuple[str, str], int] = OrderedDict()
-        """How often each line of a file was written; the oldest first."""
+        """The number of times each line of a file was written, oldest first."""
         self._of: dict[str, dict[str, None]] = {}
         self._read: dict[str, str] = {}
         self._held = self._held_read = 0
 
     def wrote(self, where: str, text: str, *, replaced: str = "", whole: bool = False) -> None:
-        """Take a text that a call wrote, and its file.
+        """Add a text that a call wrote, and its file.
 
-        Lines that it replaced go, and if it is the whole file, all lines that it does not have.
+        Lines that it replaced are dropped; if it is the whole file, so are all lines that it lacks.
         """
         new = dict.fromkeys(_lines(_part(text)))
         if whole and where:
@@ -96,7 +96,7 @@ class Excerpts:
         self._held -= len(line)
 
     def _replace(self, where: str, old: str, lines: Iterable[str]) -> None:
-        """Drop the lines that an edit took out or changed in part."""
+        """Drop the lines that an edit removed or changed in part."""
         of, gone, part = self._of.get(where, {}), list(_lines(old)), old.strip()
         if "\n" not in part and len(part) >= _SHORTEST and len(of) <= _SEARCHED:
             gone += [line for line in of if part in line]
@@ -105,7 +105,7 @@ class Excerpts:
                 self._drop(where, line)
 
     def read(self, where: str, text: str) -> None:
-        """Take what was read of a file."""
+        """Add the text that was read from a file."""
         text = _part(text)
         self._held_read += len(text) - len(self._read.pop(where, ""))
         self._read[where] = text
@@ -113,11 +113,11 @@ class Excerpts:
             self._held_read -= len(self._read.pop(next(iter(self._read))))
 
     def written(self) -> Iterator[Found]:
-        """Yield the written lines that are still there, the oldest first."""
+        """Yield the written lines that still exist, oldest first."""
         return (Found(where, line, times) for (where, line), times in self._written.items())
 
     def readings(self) -> Iterator[Found]:
-        """Yield the lines that were read, the oldest first."""
+        """Yield the lines that were read, oldest first."""
         for where, text in self._read.items():
             for raw in text.split("\n"):
                 number = _NUMBERED.match(raw)
@@ -141,9 +141,9 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def lines(texts: Iterable[Found], said: str, root: str, room: int, asked: str = "") -> list[tuple[str, str]]:
-    """Choose the lines with the most names that the text `said` does not have; return each with its file.
+    """Choose the lines with the most names that the given text lacks; return each with its file.
 
-    Lines that share words with `asked` come first.
+    Lines that share words with `asked` are preferred.
     """
     known = names_in(said)
     wanted = stems_in(asked)
@@ -175,7 +175,7 @@ def lines(texts: Iterable[Found], said: str, root: str, room: int, asked: str = 
 
 
 def names_in(text: str) -> set[str]:
-    """Find the names in a text."""
+    """Return the names in a text."""
     return {word for each in set(_WORD.findall(text)) if _NAME.search(word := each.rstrip("-"))}
 
 
@@ -186,7 +186,7 @@ def stems_in(text: str) -> Counter[str]:
 
 
 def _candidates(texts: Iterable[Found], known: set[str], asked: Counter[str]) -> tuple[list[Line], Counter[str]]:
-    """Find the lines with new names or with stems that were asked for; count these names and stems."""
+    """Return the lines with new names or requested stems; count these names and stems."""
     counts: Counter[str] = Counter()
     held: dict[tuple[str, str], Line] = {}
     for place, (where, raw, times) in enumerate(texts):
@@ -205,7 +205,7 @@ def _candidates(texts: Iterable[Found], known: set[str], asked: Counter[str]) ->
 
 
 IN_COMMANDS = "in commands"
-"""Replaces the file's name for what commands wrote."""
+"""Used instead of a file's name for lines that commands wrote."""
 
 
 def _where(path: str, root: str) -> str:

@@ -1,4 +1,4 @@
-"""Earlier summaries: which are ours, and reading those back by their sections."""
+"""Earlier summaries: recognize ours, and parse them by section."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _WHOLE = re.compile(r" \[whole: ([0-9a-f]{12,16})\]\Z")
 _BEGINS = re.compile(
     rf"(?:[0-9]{{1,9}}\.|-) > |- (?:The last call: )?`|- {IN_COMMANDS}:|[0-9]{{1,9}}\. {re.escape(BELOW)}\Z"
 )
-"""How our rows begin: with a quote, or with words of others between backquotes."""
+"""The beginnings of our rows: a quote, or foreign words between backquotes."""
 _CONTINUED = ("   > ", "  > ")
 
 
 class Title(StrEnum):
-    """The titles of a summary's sections, in the order in which they stand."""
+    """The titles of a summary's sections, in order."""
 
     GOAL = "Current goal"
     PROSE = "What was said and done, summed up by a model or a command"
@@ -50,14 +50,14 @@ class Title(StrEnum):
 
 
 class Section(NamedTuple):
-    """The rows of a section, and how many it says were left out."""
+    """The rows of a section, and the number that it reports as left out."""
 
     rows: Sequence[str] = ()
     gone: int = 0
 
 
 class Earlier(NamedTuple):
-    """An earlier summary of ours: how many entries and prompts it covers, its root, and its sections by title."""
+    """One of our earlier summaries: its number of entries and prompts, its root, and its sections by title."""
 
     entries: int
     prompts: int
@@ -65,7 +65,7 @@ class Earlier(NamedTuple):
     sections: Mapping[str, Section]
 
     def section(self, title: str) -> Section:
-        """Return a section; an empty one if there is none."""
+        """Return a section, or an empty one if it is missing."""
         return self.sections.get(title, Section())
 
     def rows(self, title: str) -> Sequence[str]:
@@ -74,7 +74,7 @@ class Earlier(NamedTuple):
 
 
 def parse(text: str) -> Earlier | None:
-    """Read a summary; None if it is not ours. Only rows of our form are taken."""
+    """Parse a summary; return None if it is not ours. Only rows in our form are used."""
     start = _head(text)
     if start < 0:
         return None
@@ -111,13 +111,13 @@ def head(entries: int, prompts: int, root: str) -> str:
 
 
 def identity(text: str) -> str:
-    """Return the SHA-256 of a summary as the journal records it; empty if the text does not have our head."""
+    """Return the SHA-256 of a summary as the journal records it, or "" if the text does not have our head."""
     start = _head(text)
     return sha256(text[start:].encode(errors="surrogatepass")).hexdigest() if start >= 0 else ""
 
 
 def looks_ours(text: str) -> bool:
-    """Return true if a summary has our head and then only rows of our form; a model may copy a head alone."""
+    """True if a summary has our head and then only rows in our form; a model may copy a head alone."""
     start = _head(text)
     if start < 0:
         return False
@@ -130,14 +130,14 @@ def looks_ours(text: str) -> bool:
 
 
 def _head(text: str) -> int:
-    """Find where our head begins; -1 if it is not there. A quoted head has other characters before it."""
+    """Return where our head begins, or -1. A quoted head has other characters before it."""
     # An agent may put words of its own before a summary.
     at = text.find(HEAD, 0, 1_500)
     return at if at == 0 or (at > 0 and text[at - 1] in "\n>") else -1
 
 
 def told(rows: Iterable[str]) -> Iterator[Told]:
-    """Read rows of requests or reports."""
+    """Yield the requests or reports in these rows."""
     for row in rows:
         found = _NUMBERED.match(row)
         if found is None:
@@ -151,11 +151,11 @@ def told(rows: Iterable[str]) -> Iterator[Told]:
 
 
 _ROW = re.compile(r"- `([^`]+)`(?::? ([^\n]*)|:?)")
-"""Words of others between backquotes, and what we say of them."""
+"""Foreign words between backquotes, and our text about them."""
 
 
 def _rows(rows: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Read the first line of each row: what is between backquotes, and what is said of it."""
+    """Yield from the first line of each row the words between backquotes and the text after them."""
     for row in rows:
         if found := _ROW.fullmatch(row.partition("\n")[0]):
             yield decoded(found[1]), found[2] or ""
@@ -168,7 +168,7 @@ _FILE_ROW = re.compile(
 
 
 def files(rows: Iterable[str], root: str) -> Iterator[tuple[str, Change]]:
-    """Read rows of files, alone or by folder: their absolute paths, and what became of them."""
+    """Yield from rows of files, single or by folder, the absolute paths with their changes."""
     for path, rest in _rows(rows):
         folder, colon, names = path.rpartition(": ")
         if not rest and colon and folder.endswith("/"):
@@ -185,7 +185,7 @@ def _absolute(path: str, root: str) -> str:
 
 
 def excerpts(rows: Iterable[str], root: str) -> Iterator[tuple[str, list[str]]]:
-    """Read rows of excerpts: the file's absolute path, or what replaces it, and the lines."""
+    """Yield from rows of excerpts the file's absolute path, or its substitute, and the lines."""
     for row in rows:
         where, *lines = row.removeprefix("- ").split("\n")
         path = decoded(where.removesuffix(":").strip("`"))
@@ -193,18 +193,18 @@ def excerpts(rows: Iterable[str], root: str) -> Iterator[tuple[str, list[str]]]:
 
 
 _ENDED = re.compile(r"(ok|failed|ended with|no result)(?:: > (.*)| nothing)?")
-"""How a command ended, as its row says."""
+"""Matches the outcome in a command's row."""
 
 
 def commands(rows: Iterable[str]) -> Iterator[tuple[str, Outcome]]:
-    """Read rows of commands: each command, and how it ended."""
+    """Yield from rows of commands each command and its outcome."""
     for command, rest in _rows(rows):
         if ended := _ENDED.fullmatch(rest):
             yield command, Outcome(ended[1], ended[2] or "")
 
 
 def tasks(rows: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Read the rows of a todo list as numbered tasks: status and words."""
+    """Parse the rows of a todo list into numbered tasks: status and words."""
     parts = (row.removeprefix("- > [").partition("\n")[0].partition("] ") for row in rows if row.startswith("- > ["))
     found = ((status, words) for status, bracket, words in parts if bracket)
     return {str(number): item for number, item in enumerate(found, 1)}

@@ -1,4 +1,4 @@
-"""Notes for a summary, taken from what was said: requests, reports, files, commands, and an earlier summary."""
+"""Notes for a summary: requests, reports, files and commands from the conversation, and an earlier summary."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from sessioncompress.core.checkpoint import Said, Say
 
 
 class Besides(NamedTuple):
-    """What a summary has besides what was said: the goal, and the `context` that a user's command adds.
+    """Input of a summary in addition to the conversation: the goal, and the `context` that a user's command adds.
 
-    Without a model, `instructions` only rank: lines that share words with them, or with the goal, come first.
+    Without a model, `instructions` only rank: lines that share words with them, or with the goal, are preferred.
     """
 
     goal: str = ""
@@ -30,9 +30,10 @@ NOTHING = Besides()
 
 
 class Notes:
-    """Notes of what was said, taken in order; their size is bounded, however much that is.
+    """Notes about a conversation, taken in order; their size is bounded for any length.
 
-    `old` has the line's number of each thing said, an earlier summary first. `splits`: the last request is in progress.
+    `old` yields each utterance with its line number, an earlier summary first. `splits` is True if the last request is
+    in progress.
     """
 
     def __init__(self, old: Iterable[tuple[int, Said]], *, splits: bool, besides: Besides = NOTHING) -> None:
@@ -44,9 +45,9 @@ class Notes:
         self.excerpts = shown.Excerpts()
         self.foreign: list[str] = []
         self.context: Sequence[str] = ()
-        """What a command added to an earlier summary."""
+        """The text that a command added to an earlier summary."""
         self.entries = 0
-        """Lines that said something."""
+        """The number of lines with utterances."""
         newest = -1
         for number, said in old:
             if said.say in (Say.SUMMARY, Say.FOREIGN):
@@ -77,7 +78,7 @@ class Notes:
                 self.excerpts.read(file, said.text)
 
     def _summary(self, said: Said) -> None:
-        # A summary after other entries is that of a branch that was left, not an earlier state of this one.
+        # A summary after other entries describes an abandoned branch, not an earlier state of this one.
         earlier = None if self.entries or said.say is Say.FOREIGN else merge.parse(said.text)
         if earlier is None:
             self.foreign = [*self.foreign[-2:], said.text[: 64 * 1024]]

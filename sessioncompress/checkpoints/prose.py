@@ -1,6 +1,6 @@
-"""Prose of a model or a command: what a model is given to summarize, and the checks of what it writes.
+"""Prose by a model or a command: the prompt for it, and the checks of the answer.
 
-A model gets the newest of what was said, as data between tags that nothing in it can close.
+A model gets the newest part of the conversation, as data between tags that nothing in it can close.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _NAMES = {Say.PROMPT: "user", Say.ANSWER: "agent", Say.RESULT: "result"}
 
 
 class Prompt(NamedTuple):
-    """What a model is sent: its instructions, and the data."""
+    """The input of a model: its instructions, and the data."""
 
     system: str
     data: str
 
     @property
     def whole(self) -> str:
-        """Both in one text, for a program that takes only one."""
+        """Both in one text, for a program that accepts only one."""
         return f"{self.system}\n\n{self.data}"
 
 
 class Conversation:
-    """The newest of what was said, as much as fits into `tokens`; `redact` removes what must not be sent."""
+    """The newest part of the conversation that fits into `tokens`; `redact` removes what must not be sent."""
 
     def __init__(self, tokens: int, redact: Callable[[str], str]) -> None:
         self._room = tokens * CHARACTERS_PER_TOKEN
@@ -48,13 +48,13 @@ class Conversation:
         self._before = ""
 
     def take(self, said: Said) -> None:
-        """Take what was said next. An earlier summary has what was before it, or what was said on a branch."""
+        """Add the next utterance. An earlier summary covers everything before it, or a branch."""
         if said.say in (Say.SUMMARY, Say.FOREIGN):
             before = self._shortened(said.text, int(self._room * _FOR_BEFORE))
             self._before = f"{self._before}\n\n{before}"[-int(self._room * _FOR_BEFORE) :].lstrip()
             return
         if said.say is Say.CALL:
-            # Of a call's arguments the first strings are shown, in one line.
+            # A call shows only the first strings of its arguments, on one line.
             given = map(self._harmless, islice(said.contents(), 8))
             text = f"[call] {one_line(said.tool, 60)}: {one_line(' | '.join(given), 400)}"
         elif said.say is Say.RESULT:
@@ -78,11 +78,11 @@ class Conversation:
         return bool(self._before)
 
     def data(self, budget: int, besides: Besides = NOTHING, *, system: str = "") -> str:
-        """Write the data for a summary of `budget` tokens; the prompt `system` takes of the same room."""
-        # The facts take four tenths of the summary, and a word six characters.
+        """Write the data for a summary of `budget` tokens; the `system` prompt uses part of the same room."""
+        # The facts take 40 % of the summary, and a word takes six characters.
         words = int(budget * 0.6 * CHARACTERS_PER_TOKEN) // 6
         wanted = f"Sum this up in at most {words:,} words."
-        # What a user or a policy adds must not push the conversation out.
+        # Additions by a user or a policy must not displace the conversation.
         most = int(self._room * 0.05)
         given = (besides.goal, besides.instructions, "\n\n".join(besides.context))
         goal, instructions, context = (self._shortened(each, most) for each in given)
@@ -99,7 +99,7 @@ class Conversation:
         return "\n\n".join(parts) + "\n"
 
     def _harmless(self, text: str) -> str:
-        """Redact a text, then again without invisible characters, which may hide what is to be redacted."""
+        """Redact a text, then again without invisible characters, which may hide a secret."""
         return self._redact(clean(self._redact(text)))
 
     def _ends(self, text: str) -> str:
@@ -129,7 +129,7 @@ _CLOSES = re.compile(
     r"read-files|modified-files|system-reminder)\b",
     re.IGNORECASE,
 )
-"""A closing tag of what encloses a summary or a prompt."""
+"""A closing tag of an element that encloses a summary or a prompt."""
 _CALLS = re.compile(
     r"</?\s{0,3}(?:antml:|tool_call|tool_use|tool_result|function_call|function=|function_results|invoke\b|parameter\b)|"
     r"\[/?TOOL_(?:CALLS?|RESULTS?)\]|<\|[A-Za-z_]|"
@@ -137,7 +137,7 @@ _CALLS = re.compile(
     r"\{\s{0,8}\"(?:name|tool|function)\"\s{0,8}:\s{0,8}[\"{][^\n]{0,80}\"(?:arguments|parameters|input)\"\s{0,8}:",
     re.IGNORECASE,
 )
-"""How models call tools, and how providers end turns."""
+"""The syntax in which models call tools, and providers end turns."""
 _TAG_LINE = re.compile(r"^[>\s*-]{0,8}</?[A-Za-z][\w:.-]{0,60}(?:\s[^<>\n]{0,300})?/?>[ \t]{0,8}$", re.MULTILINE)
 _EXTENSIONS = (
     "bash|bat|c|cc|cfg|conf|cpp|cs|css|csv|cjs|dart|db|env|ex|exs|gif|go|gradle|h|hpp|hs|htm|html|ini|ipynb|java|jpg|"
@@ -151,12 +151,12 @@ _FILE = re.compile(rf"[\w@+.~$%#-]{{1,200}}\.(?:{_EXTENSIONS})", re.IGNORECASE)
 _PLACE = re.compile(r"(?::[0-9]{1,9}(?:[-:][0-9]{1,9})?|#L[0-9]{1,9}(?:-L?[0-9]{1,9})?)\Z")
 """Line numbers after a path."""
 _DEEP = 3
-"""Least number of parts of a path that only its slashes make one: `and/or` is none."""
+"""Minimum number of parts that make a path if only slashes indicate one: `and/or` is not a path."""
 STRUCK = "(a path that the session does not have)"
 
 
 def why_not(text: str, most: int) -> str:
-    """Say why a text may not be in a summary that has room for `most` characters of it; empty if it may."""
+    """Return why a text can't be in a summary with room for `most` characters of it, or "" if it can."""
     if not text.strip():
         return "the answer is empty"
     if len(text) > most:
@@ -176,7 +176,7 @@ def why_not(text: str, most: int) -> str:
 
 
 def paths_in(text: str) -> list[str]:
-    """Find the paths, file names and addresses in a text."""
+    """Return the paths, file names and addresses in a text."""
     return list(dict.fromkeys(filter(_is_path, map(_bare, _WORD.findall(text)))))
 
 
@@ -195,7 +195,7 @@ def _is_path(word: str) -> bool:
 
 
 def missing(paths: Iterable[str], texts: Iterable[str], root: str = "") -> set[str]:
-    """Find the paths that are in none of the texts, neither in full nor relative to the root."""
+    """Return the paths that occur in none of the texts, neither in full nor relative to the root."""
     left = {path: {_plain(path), _plain(below(path, root))} for path in paths}
     for text in texts:
         if not left:
@@ -209,7 +209,7 @@ def _plain(path: str) -> str:
 
 
 def strike(text: str, paths: Collection[str]) -> str:
-    """Strike paths from a text."""
+    """Replace these paths in a text with STRUCK."""
     if not paths:
         return text
     return _WORD.sub(lambda found: _struck(found[0], paths), text)

@@ -19,7 +19,7 @@ _TAG = re.compile(
     r"(?:summary|conversation|skill|skills|instructions|invoke|parameter|system|user|assistant|human|tool)\b))",
     re.IGNORECASE,
 )
-"""The start of a tag that means something to an agent or a provider."""
+"""The beginning of a tag that is special to an agent or a provider."""
 _OPENS = "\u2039"
 """Replaces the `<` of such a tag."""
 
@@ -27,11 +27,11 @@ CUT = " [...]"
 """Ends a line that was cut."""
 _LEFT_OUT = re.compile(r"\[\.\.\. ([0-9]{1,9}) lines? left out\]")
 _PART_OF_LINE, _LEAST_OF_LINE = 120, 40
-"""Least room in which a line that does not fit is begun, and least length of the only line, in characters."""
+"""Minimum room in which to begin a line that does not fit, and minimum length of an only line, in characters."""
 
 
 def reference(content: str) -> str:
-    """Return the reference by which `show` finds a text of the session."""
+    """Return the reference with which `show` finds a text of the session."""
     return References().refer(content.encode("utf-8", "surrogatepass"))
 
 
@@ -72,9 +72,9 @@ def lines_left_out(count: int) -> str:
 
 
 def clip(lines: Sequence[str], room: int, *, tail: bool = True) -> list[str]:
-    """Take whole lines from head and tail in about `room` characters, and mark what is left out between them.
+    """Take whole lines from head and tail in about `room` characters, and mark the gap between them.
 
-    Without `tail`, take lines of the head only. A line that marks an earlier cut counts as the lines of that cut.
+    Without `tail`, take lines only from the head. A line that marks an earlier cut counts as the lines of that cut.
     """
     if sum(map(len, lines)) + len(lines) <= room:
         return list(lines)
@@ -118,7 +118,7 @@ def _count(line: str) -> int:
 
 
 def excerpt(text: str, most: int) -> list[str]:
-    """Return a text's lines, cleaned; those of head and tail if it is long. Blank lines go, long lines are cut."""
+    """Return a text's cleaned lines, or if it is long, lines of its head and tail. Drop blank lines, cut long ones."""
     text = text.strip()
     between = 0
     if len(text) > 2 * most:
@@ -134,7 +134,7 @@ def excerpt(text: str, most: int) -> list[str]:
 
 
 def quoted(label: str, lines: Iterable[str], end: str = "") -> str:
-    """Write lines as a row of a summary, each behind `> `."""
+    """Write lines as a row of a summary, each prefixed with `> `."""
     return f"{label} > " + "\n   > ".join(lines) + end
 
 
@@ -143,17 +143,17 @@ _TICK = "\u02cb"
 
 
 def code(text: str) -> str:
-    """Write a foreign line between backquotes, for a row that is no quote."""
+    """Write a foreign line between backquotes, for a row that is not a quote."""
     return f"`{text.replace('`', _TICK)}`"
 
 
 def decoded(text: str) -> str:
-    """Read what code() wrote between backquotes."""
+    """Undo code() for the text between backquotes."""
     return text.replace(_TICK, "`")
 
 
 def more(count: int) -> str:
-    """Write how many rows were left out; empty if none was."""
+    """Write how many rows were left out, or "" for none."""
     return f"({count:,} more left out)" if count else ""
 
 
@@ -161,13 +161,13 @@ _MORE = re.compile(r"\(([0-9]{1,3}(?:,[0-9]{3}){0,3}) more left out\)")
 
 
 def left_out_before(line: str) -> int:
-    """Read how many rows a line of more() says were left out; 0 if it is no such line."""
+    """Return the count in a line that more() wrote, or 0 for any other line."""
     found = _MORE.fullmatch(line)
     return int(found[1].replace(",", "")) if found else 0
 
 
 def newest(rows: Sequence[str], room: int, gone: int = 0) -> list[str]:
-    """Take the newest rows that fit, in order, and say how many are left out, with the `gone` of before."""
+    """Take the newest rows that fit, in order, and add how many are left out, including `gone` from before."""
     room -= len(more(10**6))
     taken: list[str] = []
     for row in reversed(rows):
@@ -204,13 +204,13 @@ _MOST_FOLDERS = 4_000
 _SHORTEST_ROOT = 10
 """Characters."""
 HERE = "./"
-"""Begins a path relative to the agent's working folder, which is not known."""
+"""Begins a path relative to the agent's unknown working folder."""
 AT_ROOT = "(top)/"
-"""Names the root itself where files are listed by folder."""
+"""Names the root itself in lists by folder."""
 
 
 def is_whole(path: str) -> bool:
-    """Return true if a path does not depend on the agent's working folder."""
+    """True if a path does not depend on the agent's working folder."""
     return path.startswith(("/", "~/")) or path[1:3] == ":/" or "://" in path
 
 
@@ -228,7 +228,7 @@ class Paths:
         self._seen = 0
 
     def key(self, path: str) -> str:
-        """Return the form in which a path is kept."""
+        """Return the normalized form of a path, and count its folder."""
         path = _PART.sub("", one_line(path, 400))
         if "\\" in path and path[1:2] == ":":
             path = path.replace("\\", "/")
@@ -242,11 +242,11 @@ class Paths:
         return path
 
     def root(self) -> str:
-        """Find the folder that holds most files and saves most characters if paths are written relative to it."""
+        """Return the folder that holds most files and saves the most characters in relative paths."""
         inside: Counter[str] = Counter()
         for folder, count in self._folders.items():
             steps = folder.split("/")
-            # A root has two folders at least.
+            # A root has at least two folders.
             for end in range(2 + (folder[1:2] != ":"), len(steps) + 1):
                 inside["/".join(steps[:end])] += count
         most = self._seen * 0.6
@@ -261,7 +261,7 @@ def below(path: str, root: str) -> str:
 
 
 def names_of(root: str) -> list[str]:
-    """Return all spellings of a root; shells on Windows write a drive's letter as a folder. Empty without a root."""
+    """Return all spellings of a root, [] without one. On Windows, shells write a drive's letter as a folder."""
     return [root, f"/{root[0].lower()}{root[2:]}"] if root[1:2] == ":" else [root] if root else []
 
 

@@ -39,10 +39,10 @@ _HERE = re.compile(r"<<-?\s{0,4}[\"']?([A-Za-z_]\w{0,40})[\"']?")
 _PLACE = re.compile(r"[\w@.~+/:\\-]{1,300}\Z")
 _NOWHERE = ("/dev/", "/tmp/", "/var/tmp/", "/proc/")  # noqa: S108 - nothing is written there
 REVERTED = "reverted"
-"""What becomes of a file that git restores."""
+"""The change of a file that git restores."""
 _WORD = 2
 _LEAVES = frozenset({"-b", "-B", "--staged", "-S"})
-"""Options with which git makes a branch, or does not touch files."""
+"""Options with which git creates a branch, or leaves files alone."""
 _READERS = frozenset({"cat", "nl", "head", "tail", "sed", "less", "bat"})
 _ENDS = frozenset({";", "|", "&", "&&", "||", "\n", "(", ")"})
 
@@ -56,16 +56,16 @@ class Script(NamedTuple):
 
 
 _VIEWS = (" 2>&1", " | tail", " | head", " | grep")
-"""Begins what only selects output."""
+"""Each begins a suffix that only selects output."""
 
 
 def alike(line: str) -> str:
-    """Return a command without what only selects its output."""
+    """Return a command without the suffix that only selects its output."""
     return line[: min((at for view in _VIEWS if (at := line.find(view)) > 0), default=len(line))]
 
 
 def commands_in(given: Mapping[str, Any], *, is_command: bool) -> list[Script]:
-    """Find the commands that a call runs, including those in a program that calls tools."""
+    """Return the commands that a call runs, including those in a program that calls tools."""
     for key in ("command", "cmd", "script"):
         value = given.get(key)
         if isinstance(value, list):
@@ -89,7 +89,7 @@ def _script(text: str, *, hides: bool = False) -> Script:
 
 
 def without_cd(command: str) -> str:
-    """Drop a `cd` before a command, unless that is all."""
+    """Drop a `cd` before a command, unless nothing else follows."""
     found = _CD.match(command)
     return command[found.end() :] if found and found.end() < len(command) else command
 
@@ -102,7 +102,7 @@ def grade(command: str) -> int:
 
 
 def script(command: str, folder: str = "") -> tuple[list[tuple[str, str]], list[str]]:
-    """Find the files that a command changes by redirection or by name, each with how, and the files that it shows.
+    """Return the files that a command changes by redirection or by name, with the kind of change, and those it shows.
 
     These are only some of them: a program may change files that the command does not name.
     """
@@ -136,12 +136,12 @@ def script(command: str, folder: str = "") -> tuple[list[tuple[str, str]], list[
 
 
 def _put_back(words: Sequence[str]) -> list[str]:
-    """Find the files that a git command names to restore them."""
+    """Return the files that a git command names to restore them."""
     by = words[1:_WORD] if words[0] == "git" else []
     stashes = by == ["stash"] and words[_WORD : _WORD + 1] in (["push"], ["--"])
     if not (stashes or by in (["checkout"], ["restore"])) or not _LEAVES.isdisjoint(words):
         return []
-    # Without the dashes a word may name a branch.
+    # Without the dashes, a word may name a branch.
     named = words[words.index("--") + 1 :] if "--" in words else [each for each in words if _is_file(each)]
     return [each for each in named if not each.startswith("-")]
 
@@ -214,13 +214,13 @@ _NOISE = re.compile(
 )
 _CODE_LINE = re.compile(r".*[;{},]|return\b.*", re.DOTALL)
 _BARE_WORD = re.compile(r"[a-z_]{1,24}")
-"""A line of code, and a word that says nothing about a failure."""
+"""A line of code, and a word that tells nothing about a failure."""
 HIDDEN = "ended with"
-"""The verdict if the exit status is not that of the command."""
+"""The verdict if the exit status does not belong to the command."""
 
 
 class Outcome(NamedTuple):
-    """A verdict, and head and tail of the result; most are never shown, so line() looks only when it is called."""
+    """A verdict, and head and tail of the result. Most are never shown, so line() searches only when called."""
 
     verdict: str
     text: str = ""
@@ -231,10 +231,10 @@ class Outcome(NamedTuple):
         return self.verdict == "failed"
 
     def line(self) -> str:
-        """Find the most telling line of the result; empty if there is none."""
-        # Some programs frame a line to make it stand out.
+        """Return the most telling line of the result, or ""."""
+        # Some programs frame a line to highlight it.
         lines = [line for each in clean(self.text).split("\n") if (line := each[:400].strip(" =\u2500\u2550"))]
-        # What an agent adds to a result tells nothing.
+        # An agent's additions to a result tell nothing.
         lines = [line for line in lines if not _NOISE.fullmatch(line.strip())]
         best = next((line for line in reversed(lines) if _REPORTS.search(line)), "")
         lines = [line for line in lines if not _CODE_LINE.fullmatch(line)]
@@ -245,15 +245,15 @@ class Outcome(NamedTuple):
         return one_line(best or (lines[-1] if lines else ""), 150)
 
     def written(self) -> str:
-        """Write it as it follows a call."""
+        """Write the outcome as it follows a call."""
         if line := self.line():
             return f"{self.verdict}: > {line}"
         return f"{self.verdict} nothing" if self.verdict == HIDDEN else self.verdict
 
 
 def outcome(text: str, failed: bool | None, *, hidden: bool) -> Outcome:
-    """Read how a call ended; `hidden`: its exit status is not that of the command, as with a pipe."""
+    """Return how a call ended; with `hidden`, its exit status does not belong to the command, as in a pipe."""
     bad = preview.failed(text, flagged=False) if failed is None else failed
-    # A result says at its end or its beginning how its call ended.
+    # The end or the beginning of a result reports how its call ended.
     ends = text if len(text) <= _OF_RESULT else f"{text[:2_000]}\n{text[2_000 - _OF_RESULT :]}"
     return Outcome("failed" if bad else HIDDEN if hidden else "ok", ends)

@@ -1,4 +1,4 @@
-"""What the user asked for and the agent said: requests, the constraints in them, and reports."""
+"""The conversation of user and agent: requests, the constraints in them, and reports."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from sessioncompress.checkpoints.quote import (
 )
 
 _MOST_TOLD = 400
-"""Requests, and reports, that are kept besides the first one."""
+"""Maximum requests (in addition to the first one), and maximum reports."""
 _MOST_FOUND = 400
-"""Sentences that are kept."""
+"""Maximum sentences."""
 _LOOKED_AT = 6_000
 """Characters at either end of a text that are searched for sentences."""
 _LINE = 220
@@ -30,9 +30,9 @@ _SHORTEST, _LONGEST = 24, 260
 """Characters of a sentence."""
 
 _VERBATIM, _LONG = 260, 900
-"""Length up to which a request is shown whole: any one, and the first and the last two."""
+"""Length up to which a request is shown whole: any request, and the first and last two."""
 _BEGUN = 60
-"""Characters of the line that each request has at least."""
+"""Minimum characters for the line of each request."""
 _WHOLE = 8_000
 """Characters at either end of a request that are kept."""
 _REPORT, _LAST_REPORT = 300, 800
@@ -44,7 +44,7 @@ _CONSTRAINT = re.compile(
     re.IGNORECASE,
 )
 _LABEL = re.compile(r"\W{0,4}[A-Z]{4,20}(?: [A-Z]{2,20}){0,3}: ")
-"""How a labeled sentence begins: `NOTE: `."""
+"""The beginning of a labeled sentence: `NOTE: `."""
 _STATES = re.compile(r"\b(?:is|are|was|now|onto|called|named|based|runs|lives|uses?|owns|belongs)\b")
 _VALUE = re.compile(
     r"https?://\w|[$\u20ac\u00a3] ?[0-9]|\b[0-9]{4}-[0-9]{2}-[0-9]{2}\b|\b[A-Z]{2,12}-[0-9]{1,8}\b|\b[0-9a-f]{7,40}\b|"
@@ -66,7 +66,7 @@ class Told(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The number of a row; what came before any request has none."""
+        """The number of a row; a row before any request has none."""
         return f"{self.number}." if self.number else "-"
 
     def row(self, shown: Sequence[str], *, cut: bool) -> str:
@@ -83,7 +83,7 @@ class Story:
         self.reported: deque[Told] = deque(maxlen=_MOST_TOLD)
         self.constraints: deque[str] = deque(maxlen=_MOST_FOUND)
         self.asked_before = self.reported_before = 0
-        """How many requests, and reports, an earlier summary left out."""
+        """The number of requests, and of reports, that an earlier summary left out."""
         self.number = 0
         self.newest = ""
         """The first sentence of the newest request."""
@@ -92,7 +92,7 @@ class Story:
         """True if calls came after the last answer."""
 
     def prompt(self, text: str) -> None:
-        """Take a request: a new turn begins."""
+        """Add a request, which begins a new turn."""
         self.end_turn()
         self.number += 1
         words = without_skills(text)
@@ -102,7 +102,7 @@ class Story:
         self._note_constraints(lines)
 
     def asked_earlier(self, told: Told) -> None:
-        """Take a request from an earlier summary."""
+        """Add a request from an earlier summary."""
         self.number = max(self.number, told.number)
         self.newest = one_line(next(iter(told.lines), ""), 120)
         self._ask(told)
@@ -124,17 +124,17 @@ class Story:
             self.asked.append(told)
 
     def answer(self, text: str) -> None:
-        """Take a text of the agent; the last one of a turn is its report."""
+        """Add a text of the agent; the last one of a turn is its report."""
         if text.strip():
             self._answer = text
             self.calls_since = False
 
     def call(self) -> None:
-        """Note that the agent went on working."""
+        """Record that the agent continued to work."""
         self.calls_since = True
 
     def end_turn(self) -> None:
-        """Make the last text of the turn its report."""
+        """Turn the last text of the turn into its report."""
         if self._answer:
             self.reported_before += len(self.reported) == _MOST_TOLD
             self.reported.append(Told(self.number, _report_lines(self._answer), reference(self._answer)))
@@ -143,9 +143,9 @@ class Story:
 
 
 def requests(story: Story, room: int, *, splits: bool) -> list[str]:
-    """Write the user's requests: a line of each, and more of the first and the newest as far as it fits.
+    """Write the user's requests: a line of each, and more of the first and the newest ones if it fits.
 
-    Of a request in progress only its number: it has a section of its own.
+    A request in progress shows only its number, because it has its own section.
     """
     told = [*([story.first] if story.first else []), *story.asked]
     if not told:
@@ -156,7 +156,7 @@ def requests(story: Story, room: int, *, splits: bool) -> list[str]:
     spare = room - sum(map(len, rows)) - len(rows)
     last = len(told) - 1 - splits
     for at in range(1, last + 1):
-        # Each request keeps a line before a newer one has many.
+        # Each request keeps one line before a newer one gets many.
         if spare < 0:
             spare += len(rows[at])
             rows[at] = _begun(told[at])
@@ -191,9 +191,9 @@ def _told(told: Told, most: int, *, tail: bool = True) -> str:
 
 
 def constraints(story: Story, written: str, room: int) -> list[str]:
-    """Write the sentences of requests that state rules and facts and are not in the text `written`.
+    """Write the sentences in requests that state rules and facts and are not in the text `written`.
 
-    If not all fit, rules and labeled sentences come first, and of both the newest.
+    If not all fit, rules and labeled sentences are preferred, then newer ones.
     """
     written = " ".join(written.split())
     said = [each for each in dict.fromkeys(story.constraints) if " ".join(each.split()) not in written]
@@ -203,8 +203,8 @@ def constraints(story: Story, written: str, room: int) -> list[str]:
 
 
 def reports(story: Story, room: int) -> list[str]:
-    """Write what the agent said at the end of each request, the last two at greater length."""
-    # A report that recurs is shown once.
+    """Write the agent's report at the end of each request, the last two at greater length."""
+    # A repeated report is shown once.
     last_said = {tuple(each.lines): at for at, each in enumerate(story.reported)}
     told = [story.reported[at] for at in sorted(last_said.values())]
     last = min(_LAST_REPORT, max(room // 2, _REPORT))
@@ -229,7 +229,7 @@ def _sentences(text: str) -> Iterator[str]:
 
 
 def _report_lines(text: str) -> list[str]:
-    """Take the lines of a report without code and rules, and cut long ones."""
+    """Return the lines of a report without code and rules; cut long ones."""
     kept: list[str] = []
     in_code = False
     for line in excerpt(text, 2_000):
@@ -244,7 +244,7 @@ _SKILL, _SKILL_ENDS = "<skill name=", "</skill>"
 
 
 def without_skills(text: str) -> str:
-    """Replace the text of skills that an agent put into a request by their names: it is not the user's."""
+    """Replace skill texts, which an agent inserted into a request, with the skills' names."""
     if _SKILL not in text:
         return text
     kept: list[str] = []
@@ -264,5 +264,5 @@ LONGEST_GOAL = 500
 
 
 def as_goal(text: str) -> str:
-    """Write what the user wants next as one line without escapes and tags, of at most LONGEST_GOAL characters."""
+    """Write the user's next goal as one line without escapes and tags, of at most LONGEST_GOAL characters."""
     return one_line(without_skills(text[: 64 * 1024]), LONGEST_GOAL)
