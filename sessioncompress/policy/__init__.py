@@ -1,1 +1,1 @@
-"""What a user asks for: the keys, their values, and where a policy is found."""
+"""The user's choices: the keys, their values, and the search for a policy."""

@@ -19,14 +19,14 @@ Held = TypeVar("Held", bound=Section)
 
 SECTION = "session"
 PRESET = "preset"
-"""The key that names the base of all other keys."""
+"""The key that names the base for all other keys."""
 OF_PRESETS = ("atRest",)
 """Keys that only presets set, as the journal names them."""
 _GONE: Mapping[str, str] = {
     "session.protectMode": 'it is gone: "turns" is now "protectTokens": null; instead of the other two leave it out',
     "session.enableCompaction": "no key starts a summary: run 'sessioncompress compact --if-due', or do not",
 }
-"""Keys that there are not, by their dotted names, and what to write or do instead."""
+"""Removed keys, by their dotted names, and what to write or do instead."""
 _ELSEWHERE: Mapping[str, str] = {
     "enablePruning": "prune.enabled",
     "idleEnabled": "idleSeconds",
@@ -40,7 +40,7 @@ _ELSEWHERE: Mapping[str, str] = {
     "compressionMinMessagesSinceLastCompress": "budget.actMessages",
     "compressionMinTimeBetweenPrompts": "budget.actSeconds",
 }
-"""Keys of the designs that the rules come from, where no name of ours is like them."""
+"""Keys of the designs that the rules are based on, if none of our names resembles them."""
 
 
 class Key(NamedTuple):
@@ -52,12 +52,12 @@ class Key(NamedTuple):
 
     @property
     def section(self) -> type[Section] | None:
-        """The type of the key's object; None if its value is no object."""
+        """The type of the key's object, or None if its value is not an object."""
         return self.kind if isinstance(self.kind, type) and issubclass(self.kind, Section) else None
 
 
 def keys_of(section: type[Section]) -> dict[str, Key]:
-    """Collect the keys that a file may have in a section."""
+    """Return the keys that a file may have in a section."""
     found = {}
     for key, name in zip(section.__struct_encode_fields__, section.__struct_fields__, strict=True):
         kind = section.__annotations__[name]
@@ -73,21 +73,21 @@ def keys_of(section: type[Section]) -> dict[str, Key]:
 KEYS: Mapping[str, Key] = keys_of(Policy)
 
 Counts = Callable[[str, Key, Any], bool]
-"""Tells of a key, by its dotted name, whether its value counts."""
+"""A predicate on a key's dotted name, the key and its value: does the value count?"""
 
 _LONGEST_SHOWN = 80
 
 
 def section_in(data: bytes, file: Path, *, ours: bool) -> tuple[Mapping[str, Any] | None, str]:
-    """Parse a policy file; return our section, None if it has none, and a warning about keys outside it.
+    """Parse a policy file; return our section (None if it has none) and a warning about keys outside it.
 
-    Other tools have files of this name, too. Raises UsageError, also if a file of `ours` has no section.
+    Other tools have files of this name too. Raises UsageError, also if a file of `ours` has no section.
     """
     try:
         document = orjson.loads(data)
         json.loads(data, object_pairs_hook=_once)
     except orjson.JSONDecodeError as error:
-        # Nothing of its text is shown: in a clone it may be a link to what only the user may read.
+        # No text of the file is shown: in a clone it may be a link to a file that only the user may read.
         raise wrong(f"the policy is not JSON: {error.msg}, at column {error.colno}", file, error.lineno) from error
     except (ValueError, RecursionError) as error:
         raise wrong(f"the policy is not JSON: {error}", file) from error
@@ -96,7 +96,7 @@ def section_in(data: bytes, file: Path, *, ours: bool) -> tuple[Mapping[str, Any
     no_section = f'the policy has no object "{SECTION}"'
     if SECTION in document and not isinstance(document[SECTION], dict):
         raise wrong(no_section, file)
-    # The object of that name is gencode's, whose users may expect it to count.
+    # gencode has an object of that name; its users may expect it to count.
     ours_elsewhere = {*KEYS, PRESET, "compression"}
     keys = [key for key in document if key in ours_elsewhere or (key != SECTION and key.lower() == SECTION)]
     named = ", ".join(f'"{key}"' for key in keys)
@@ -108,7 +108,7 @@ def section_in(data: bytes, file: Path, *, ours: bool) -> tuple[Mapping[str, Any
 
 
 def preset_in(section: Mapping[str, Any], file: Path) -> str | None:
-    """Read which preset a section names, None if none. Raises UsageError."""
+    """Return the preset that a section names, or None. Raises UsageError."""
     if PRESET not in section:
         return None
     name = section[PRESET]
@@ -119,7 +119,7 @@ def preset_in(section: Mapping[str, Any], file: Path) -> str | None:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # Readers differ in which of two equal keys counts.
+    # Parsers differ in which of two equal keys counts.
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [key for key, _ in pairs]
@@ -131,7 +131,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def from_mapping(base: Held, section: Any, file: Path, counts: Counts, where: str = SECTION) -> Held:
     """Apply a section to the base, except for values that do not count; `where` is the section's dotted name.
 
-    The base is the preset's: the key that names one is passed over. Raises UsageError with the file, the key and the
+    The base is the preset, so the key that names it is skipped. Raises UsageError with the file, the key and the
     nearest key.
     """
     if not isinstance(section, dict):
@@ -176,14 +176,14 @@ def _hint(key: str, keys: Mapping[str, Key]) -> str:
 
 
 def to_mapping(policy: Policy) -> dict[str, Any]:
-    """Write the policy with the keys of `compression.json`."""
+    """Return the policy with the keys of `compression.json`."""
     return {key: value for key, value in json_safe(to_builtins(policy)).items() if key not in OF_PRESETS}
 
 
 def schema_address() -> str:
-    """Read the address of the JSON Schema of a policy file, which is shipped beside this module; empty if it has none.
+    """Return the address of the JSON Schema of a policy file, which is shipped next to this module, or "".
 
-    Until the project has a homepage, its addresses are of a domain that can never be there (RFC 2606).
+    Until the project has a homepage, its addresses use a domain that can never exist (RFC 2606).
     """
     schema = orjson.loads(Path(__file__).with_name("compression.schema.json").read_bytes())
     address = str(schema["$id"])
@@ -191,7 +191,7 @@ def schema_address() -> str:
 
 
 def flat(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the keys of a section, as to_mapping() makes it, by their dotted names."""
+    """Flatten the result of to_mapping() to dotted names."""
     found = dict[str, Any]()
     for key, value in mapping.items():
         found |= {f"{key}.{name}": each for name, each in value.items()} if isinstance(value, dict) else {key: value}

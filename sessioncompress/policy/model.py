@@ -21,7 +21,7 @@ UNCHANGED = "No session was changed."
 MOST = 1 << 53
 """Larger numbers are not exact in every JSON reader, and the journal holds these."""
 MOST_ENTRIES = 200
-"""Of a list, since every run's record in the journal holds it whole."""
+"""Maximum entries of a list, because every run's record in the journal holds all of it."""
 LONGEST_NAME = 200
 
 Flag = Annotated[bool, Meta(description="true or false")]
@@ -98,7 +98,7 @@ class Section(Struct, frozen=True, gc=False, rename="camel", repr_omit_defaults=
     """An object of `compression.json`. Values are converted to the type of their field, or UsageError is raised."""
 
     def __post_init__(self) -> None:
-        """Check and convert what is not the default."""
+        """Check and convert values that differ from the default."""
         for name, default in zip(self.__struct_fields__, self.__struct_defaults__, strict=True):
             value, kind = getattr(self, name), type(self).__annotations__[name]
             if value is default:
@@ -112,12 +112,12 @@ class Section(Struct, frozen=True, gc=False, rename="camel", repr_omit_defaults=
 
 
 def wrong(what: str, file: Path, line: int | None = None) -> UsageError:
-    """Make the error for a policy file, or a line of it."""
+    """Return the error for a policy file, or a line of it."""
     return UsageError(what, where=file, line=line, state=UNCHANGED, remedy="Correct the file.")
 
 
 SMALLEST_LIMIT = 256
-"""Bytes. A marker takes up to 200, so that lower thresholds would offer our own markers again."""
+"""Bytes. A marker takes up to 200; with lower thresholds our own markers would be offered again."""
 
 
 class Rule(StrEnum):
@@ -148,10 +148,9 @@ class Placeholder(StrEnum):
 
 
 class OnlyUser(NamedTuple):
-    """Marks a key that a file found near a session may not set, since anyone may have made that folder.
+    """Marks a key that a file found near a session may not set, because anyone may have created that folder.
 
-    `option` sets the same, `harm` and `to` are what an error says about the key and about the commands that have the
-    option.
+    `option` sets the same. An error uses `harm` as the reason, and `to` as the commands that have the option.
     """
 
     option: str
@@ -178,11 +177,11 @@ Models = Annotated[
 
 
 class Prune(Section, frozen=True, gc=False):
-    """What pruning takes: whole tool results, oldest first. All numbers but the messages are tokens.
+    """Settings of pruning, which takes whole tool results, oldest first. Numbers are tokens, except messages.
 
-    A run with `enabled` that would not save the model `prune_minimum` in all writes nothing; with `only` it takes
-    nothing else than what it prunes. The newest
-    `prune_protect` of tool output stay, and all of the newest `preserve_recent_messages`. Raises UsageError.
+    A run with `enabled` writes nothing if it would save the model fewer than `prune_minimum` in total; with `only` it
+    changes nothing else. The newest `prune_protect` tokens of tool output stay, and so do all of the newest
+    `preserve_recent_messages`. Raises UsageError.
     """
 
     enabled: Flag = False
@@ -195,10 +194,10 @@ class Prune(Section, frozen=True, gc=False):
 
 
 class Budget(Section, frozen=True, gc=False):
-    """When a session is due, by one of the rules; pipeline/budget.py says which numbers each uses.
+    """Settings of the rules that decide if a session is due; pipeline/budget.py documents the numbers of each rule.
 
-    All are tokens but percents of the context window, messages and seconds. `models` come before those shipped.
-    Raises UsageError.
+    Numbers are tokens, except percents of the context window, messages and seconds. `models` are searched before those
+    shipped. Raises UsageError.
     """
 
     rule: Rule = Rule.SIZE
@@ -217,10 +216,10 @@ class Budget(Section, frozen=True, gc=False):
 
 
 class Compact(Section, frozen=True, gc=False):
-    """What a checkpoint keeps of the recent conversation, by one of the rules, and how long its summary may be.
+    """The amount of recent conversation that a checkpoint keeps, by one of the rules, and its summary's size.
 
-    Nothing is written where what would go has fewer than `min_dead_tokens`, or the model would be saved fewer than
-    `min_saved_tokens`. `ask`: whether `--ask` asks, and it waits `ask_seconds` for an answer. Raises UsageError.
+    Nothing is written if the removed part has fewer than `min_dead_tokens`, or the model would be saved fewer than
+    `min_saved_tokens`. `ask` decides if `--ask` asks; it waits `ask_seconds` for an answer. Raises UsageError.
     """
 
     keep: CutRule = CutRule.TOKENS
@@ -250,10 +249,10 @@ class OnFailure(StrEnum):
 
 
 class Summarizer(Section, frozen=True, gc=False):
-    """Who writes the prose of a summary in place of the extract: a `command`, or the `models` of an `endpoint`.
+    """The author of a summary's prose, instead of the extract: a `command`, or the `models` of an `endpoint`.
 
-    Without either nothing leaves the machine. `models` are asked in their order, each after the one before failed.
-    What is sent has at most `input_tokens`, without what a pattern matches. Raises UsageError.
+    Without either, nothing leaves the machine. `models` are asked in order, each after the previous one failed. At most
+    `input_tokens` are sent, with matches of the patterns redacted. Raises UsageError.
     """
 
     command: Text = None
@@ -270,12 +269,12 @@ class Summarizer(Section, frozen=True, gc=False):
 
 
 class Policy(Section, frozen=True, gc=False):
-    """What to replace and what to leave; sizes in bytes (KB of 1,024), tokens of 4 characters, times in seconds.
+    """The choices what to replace and what to keep. Sizes are bytes (KB of 1,024), tokens 4 characters, times seconds.
 
-    The names are those of `compression.json` in snake case; `at_rest` is set by the presets alone: nobody works in the
-    session, so that what only its agent's screen shows goes from protected lines too, and what told the model of skills
-    from the others. Where `preview_share` or `preview_max_bytes` is 0 nothing is previewed: a reference alone takes a
-    text's place. Raises UsageError where a value is none that its field may have.
+    Fields are the keys of `compression.json` in snake case. Only presets set `at_rest`: no one works in the session, so
+    screen data is removed from protected lines too, and lists of skills and tools from the other lines. If
+    `preview_share` or `preview_max_bytes` is 0, there are no previews: a bare reference replaces a text. Raises
+    UsageError if a field can't have its value.
     """
 
     enabled: Flag = True
@@ -324,22 +323,22 @@ class Policy(Section, frozen=True, gc=False):
 
     @property
     def has_previews(self) -> bool:
-        """Whether anything of a replaced text stays readable."""
+        """True if part of a replaced text stays readable."""
         return self.preview_share > 0 and self.preview_max_bytes > 0
 
     @property
     def call_limit(self) -> int:
-        """Bytes of a call's arguments that stay as they are."""
+        """Maximum bytes of a call's arguments that stay unchanged."""
         return max(self.tool_call_max_bytes, SMALLEST_LIMIT)
 
     @property
     def leaf_limit(self) -> int:
-        """Bytes of one string inside arguments that stay as they are, and the most a replacement may take."""
+        """Maximum bytes of a string in arguments that stays unchanged, and of a replacement."""
         return min(self.call_limit, 400)
 
     @property
     def result_limit(self) -> int:
-        """Bytes of a result's text that stay as they are, and the most a replacement may take."""
+        """Maximum bytes of a result's text that stays unchanged, and of a replacement."""
         return max(self.tool_result_max_bytes, SMALLEST_LIMIT)
 
 
@@ -386,10 +385,10 @@ PRESETS: dict[str, Policy] = {
 
 @lru_cache(maxsize=1)
 def differences(policy: Policy) -> Mapping[str, Any]:
-    """Collect what differs from the default, for the journal's run record. Equal policies give equal differences.
+    """Return the differences from the default, for the journal's run record. Equal policies give equal differences.
 
-    Without the log's path and the quiet time, which change nothing in a session, and without who sums up and other
-    commands: an address or a command may hold what is secret.
+    The log's path and the quiet time are omitted, because they change nothing in a session. So are the summarizer and
+    other commands: an address or a command may contain a secret.
     """
     differing = _differing(json_safe(to_builtins(policy)), json_safe(to_builtins(BALANCED)))
     others = ("logFile", "quietSeconds", "beforeCommand", "afterCommand", "summarizer")
@@ -419,7 +418,7 @@ _OPTIONS = {
 def with_options(policy: Policy, options: Mapping[str, Any]) -> Policy:
     """Apply the options of the command line; None means that an option was not given.
 
-    A folder on the command line counts from the working folder, one in a policy from the session's.
+    A folder on the command line is relative to the working folder, a folder in a policy to the session's.
     """
     changes = {_OPTIONS[name]: options[name] for name in _OPTIONS if options.get(name) is not None}
     for name in {"backup_dir", "log_file"} & changes.keys():
@@ -455,7 +454,7 @@ _OF_SUMMARIZER = {
 
 
 def _summarizer(own: Summarizer, options: Mapping[str, Any]) -> Summarizer:
-    """Apply the options that say who sums up: a command takes the place of an endpoint, and the other way round."""
+    """Apply the summarizer options: a command replaces an endpoint, and vice versa."""
     given = {field: options[name] for name, field in _OF_SUMMARIZER.items() if options.get(name)}
     if not given:
         return own

@@ -1,9 +1,9 @@
 """Find the policy of a session.
 
 From the weakest to the strongest: the preset, the user's own configuration, the file named with `--config` or else the
-nearest `compression.json`, the options. The preset is the one of `--preset`, else of the strongest file that names one.
-A file found near a session is data from whoever made that folder. It may
-choose how much is compressed. `model.OnlyUser` marks what it may not set.
+nearest `compression.json`, the options. The strongest file that names a preset decides which one, unless `--preset`
+does. Anyone may have created the folder of a file found near a session, so that file may only choose how much is
+compressed. `model.OnlyUser` marks the keys that it may not set.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ FILE_NAME = "compression.json"
 _ALSO_IN = ".GITCLAW"
 _PROGRAM = "sessioncompress"
 _CONFIGURATIONS = ("$XDG_CONFIG_HOME", "~/.config", "~/Library/Application Support")
-"""Where platformdirs looks on Linux and macOS; it takes longer to import than most runs take."""
+"""The folders in which platformdirs searches on Linux and macOS; importing it takes longer than most runs."""
 
 LARGEST = 256 * 1024
 """Bytes. A file with every key has two thousand."""
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"))
-"""Without waiting for the writer of a pipe."""
+"""Opening a pipe does not wait for its writer."""
 
 Section = Mapping[str, Any]
 
 
 class Source(NamedTuple):
-    """A file that counts for a session; `near` is whether it was found near it, and not named by the user."""
+    """A file that counts for a session; `near` is True if it was found near it, and not named by the user."""
 
     file: Path
     section: Section
@@ -50,7 +50,7 @@ class Source(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """A key of a session's policy, by its dotted name, and what says so: "default", "preset", "option" or "file"."""
+    """A key of a session's policy, by its dotted name, and its source: "default", "preset", "option" or "file"."""
 
     key: str
     value: Any
@@ -59,18 +59,18 @@ class Setting(NamedTuple):
 
 
 def policy_for(session: Path | str, config: Path | str | None = None, preset: str | None = None) -> Policy:
-    """Find the policy for one session, see Policies. Raises UsageError; ignored files become Python warnings."""
+    """Return the policy for one session; see Policies. Raises UsageError; ignored files become Python warnings."""
     named = None if config is None else Path(config)
     return Policies(named, preset, warn=lambda said: warnings.warn(said, stacklevel=3)).of(Path(session))
 
 
 class Policies:
-    """The policies of the sessions of one command: each file is read, and warned of, once.
+    """The policies of one command's sessions. Each file is read once, and warned about once.
 
-    `options` are those of the command line; None and False were not given. A command that does not compress
-    (`compresses`) ignores what a file near a session must not say. One that only reads or undoes what runs did needs
-    no file near a session (`near`): none keeps anybody from it. `quiet_seconds` count where no file and no option says
-    how many.
+    `options` are the options of the command line; None and False mean not given. A command that does not compress
+    (`compresses`) ignores forbidden keys in a file near a session. A command that only reads or undoes runs uses no
+    file near a session (`near`), so that no such file can block it. `quiet_seconds` applies if no file and no option
+    sets it.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Policies:
         self._found: dict[Path, Section | None] = {}
 
     def of(self, session: Path) -> Policy:
-        """Find the policy for a session. Raises UsageError."""
+        """Return the policy for a session. Raises UsageError."""
         folder = _folder_of(session)
         if folder not in self._policies:
             self._policies[folder] = with_options(self._from(self._sources(folder)), self._options)
@@ -108,12 +108,15 @@ class Policies:
 
     @cached_property
     def apart(self) -> Policy:
-        """The policy of sessions in an object store: near them no file counts. Raises UsageError."""
+        """The policy of sessions in an object store, where no file near them counts. Raises UsageError."""
         sources = self._user if self._config is None else (*self._user, self._named)
         return with_options(self._from(sources), self._options)
 
     def settings(self, session: Path) -> list[Setting]:
-        """List the keys of a session's policy, with the preset before them, and what says each. Raises UsageError."""
+        """Return the keys of a session's policy, beginning with the preset, and the source of each.
+
+        Raises UsageError.
+        """
         from sessioncompress.policy.file import KEYS, PRESET, SECTION, flat, to_mapping
 
         sources = self._sources(_folder_of(session))
@@ -129,7 +132,7 @@ class Policies:
         return settings
 
     def places(self, session: Path) -> list[tuple[Path, str]]:
-        """List the files that are looked for, the weakest first, each with what became of it. Raises UsageError."""
+        """Return the files that are searched for, weakest first, each with its status. Raises UsageError."""
         folder = _folder_of(session)
         counting = {each.file for each in self._sources(folder)}
         places = []
@@ -142,7 +145,10 @@ class Policies:
         return places
 
     def says(self, session: Path | None, key: str) -> bool:
-        """Tell whether a file that counts for a session sets a key, by its dotted name. None: one of a store."""
+        """True if a file that counts for a session sets a key, by its dotted name.
+
+        None: a session in an object store.
+        """
         from sessioncompress.policy.file import SECTION
 
         named = () if self._config is None else (self._named,)
@@ -151,9 +157,9 @@ class Policies:
 
     @property
     def writable(self) -> Path | None:
-        """The nearest file of the user's own: the one of `--config`, else the configuration; None if that is ignored.
+        """The user's own file with the highest rank: `--config`, or the configuration; None if that is ignored.
 
-        It need not exist. A file found near a session is never it, whoever owns it. Raises UsageError.
+        It need not exist. A file found near a session is never returned, whatever its owner. Raises UsageError.
         """
         if self._config is not None:
             return self._config
@@ -162,7 +168,6 @@ class Policies:
 
     @cached_property
     def _user(self) -> tuple[Source, ...]:
-        """The user's configuration, if there is one."""
         file = user_file() if _may_have_configuration() else None
         section = self._trusted(file, forbidden=stat.S_IWGRP | stat.S_IWOTH, ours=True) if file else None
         return (Source(file, section),) if file and section is not None else ()
@@ -177,7 +182,7 @@ class Policies:
         return Source(self._config, self._read(self._config, status, ours=True) or {})
 
     def _sources(self, folder: Path) -> tuple[Source, ...]:
-        """Find the files that count in a folder, the weakest first."""
+        """Return the files that count in a folder, weakest first."""
         if self._config is not None:
             return (*self._user, self._named)
         for file in _candidates(folder) if self._near else ():
@@ -188,7 +193,7 @@ class Policies:
         return self._user
 
     def _base(self, sources: Iterable[Source]) -> tuple[str, Path | None]:
-        """Choose the preset, and the file that names it. Raises UsageError."""
+        """Return the preset, and the file that names it. Raises UsageError."""
         chosen, file = "balanced", None
         for each in sources:
             # Imported here because most sessions have no such file.
@@ -212,7 +217,7 @@ class Policies:
         return policy
 
     def _applied(self, source: Source, base: Policy) -> Policy:
-        """Apply a file to the base. Raises UsageError if one near a session sets what only the user may set."""
+        """Apply a file to the base. Raises UsageError if one near a session sets a key that only the user may set."""
         from sessioncompress.policy.file import from_mapping
 
         forbidden: dict[str, OnlyUser] = {}
@@ -246,12 +251,12 @@ class Policies:
         )
 
     def _trusted(self, file: Path, *, forbidden: int = 0, ours: bool = False) -> Section | None:
-        """Read the section of a regular file that belongs to the user or root; warn about others.
+        """Read the section of a regular file that belongs to the user or root; warn about other files.
 
         A file with `forbidden` permissions is ignored too. Raises UsageError.
         """
         try:
-            # If another user owns it, nothing else is asked: not what it links to, nor whether that can be read.
+            # If another user owns it, nothing else is checked: not where it links to, nor if that can be read.
             paths = (file.parent, file) if file.parent.name == _ALSO_IN else (file,)
             anothers = next((path for path in paths if not _is_owned(os.lstat(path))), None)
             found = None if anothers else os.stat(file)
@@ -270,7 +275,7 @@ class Policies:
         return self._read(file, found, ours=ours)
 
     def _read(self, file: Path, status: os.stat_result, *, ours: bool = False) -> Section | None:
-        """Read the section of a file, see section_in(); warn about keys outside it. Raises UsageError."""
+        """Read the section of a file (see section_in()); warn about keys outside it. Raises UsageError."""
         from sessioncompress.policy.file import section_in
 
         section, outside = section_in(_bytes_of(file, status), file, ours=ours)
@@ -280,22 +285,22 @@ class Policies:
 
 
 def user_file() -> Path | None:
-    """Locate the user's configuration, which need not exist; None if no home is known."""
+    """Return the path of the user's configuration, which need not exist; None if no home is known."""
     # Imported here: see _CONFIGURATIONS.
     from platformdirs import user_config_path
 
     file = user_config_path(_PROGRAM) / "config.json"
-    # A relative one would be found in the folder that the command runs in, which may be anybody's.
+    # A relative path would be resolved in the working folder, which may be anyone's.
     return file if file.is_absolute() else None
 
 
 def _folder_of(session: Path) -> Path:
-    # What a path passes on its way up and down again is not above the session.
+    # The folders that a path enters and leaves with `..` are not above the session.
     return Path(os.path.realpath(session.parent)) if ".." in session.parts else session.parent.absolute()
 
 
 def _candidates(folder: Path) -> Iterator[Path]:
-    """Yield where a policy near the sessions in a folder may lie, the nearest first."""
+    """Yield the possible files of a policy near the sessions in a folder, nearest first."""
     for above in (folder, *folder.parents):
         yield above / FILE_NAME
         yield above / _ALSO_IN / FILE_NAME
