@@ -31,7 +31,7 @@ _MOST_ITEMS = 600
 _MOST_ALIKE = 50
 """Largest number of files with one name that a relative path is compared with."""
 _MOST_SAID = 6
-"""Largest result, in lines, of which a line is shown if its call ran no command."""
+"""Maximum lines of a result that shows a line although its call ran no command."""
 _PART = 120
 """Characters of a command or an item in its row."""
 

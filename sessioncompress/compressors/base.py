@@ -137,7 +137,7 @@ _READ = frozenset({Kind.RESULT, Kind.IMAGE})
 REPORT = 4_096
 """Bytes of a subagent's report that stay."""
 _MOST_REPORTS = 20
-"""Number of newest reports of which the conclusions stay; older ones are ordinary results."""
+"""Number of newest reports that keep their conclusions; older ones are ordinary results."""
 
 
 class View(Struct, dict=True, eq=False):

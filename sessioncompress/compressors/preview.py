@@ -157,7 +157,7 @@ def _size(text: str) -> int:
 def _ends(text: str, budget: int) -> tuple[int, int]:
     """Return the lengths of head and tail.
 
-    If one end has no whole line that fits, the other gets its room, or a line is cut.
+    If one has no whole line that fits, the other gets its room, or a line is cut.
 
     The first line stays if it leaves some room for the end: it often tells how the call ended.
     """

@@ -43,8 +43,8 @@ def propose(view: View) -> Iterator[Change]:
         note = repeats.note(number, block)
         least = MARKER_BYTES // 2 if ours else LEAST_GAIN
         if note and block.size - MARKER_BYTES - len(note) >= least:
-            # The size of the note doesn't count: it disappears if the text that it names is replaced too, and the rest
-            # of the plan must not depend on that.
+            # `saves` ignores the note, which disappears if the text that it names is replaced too: nothing else may
+            # change then.
             yield Change(number, block.path, Treatment.REFERENCE, block.size - MARKER_BYTES, block, note=note)
 
 
@@ -62,8 +62,8 @@ def prune(view: View) -> Iterator[Change]:
         note = repeats.note(number, block) if repeats else ""
         note = note if _gains(block, note) else ""
         if (number, block.path) in old or (note and number in open_ones):
-            # If several results share one id, the agent's words may make their lines identical, and those could not be
-            # told apart on restore.
+            # If several results share one id, the agent's words may make lines identical, and restore could not tell
+            # them apart.
             treatment = Treatment.CLEAR if native and answered[block.call] <= 1 else Treatment.REFERENCE
             yield Change(number, block.path, treatment, block.size - MARKER_BYTES, block, note=note)
 
@@ -153,7 +153,7 @@ class Repeats:
                     self._last_of[made.file, made.part] = position
                 elif made.purpose is Purpose.WRITE:
                     self._last_of[made.file, "written"] = position
-        # Only copies of which something stays count: the whole text, or at least a preview.
+        # Copies count only if something of them stays: the whole text, or at least a preview.
         for number, block in _copies(view.lines):
             position = self._position[number]
             if position <= (self._last_with[block.digest][0] if block.digest in self._last_with else -1):

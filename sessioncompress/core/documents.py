@@ -62,8 +62,7 @@ def undoing(document: Document, edits: Sequence[Edit]) -> Undo:
         if b"{" not in new:
             # Split the gap between two edits, so that no byte is context of both.
             first, last = max(start - _BESIDE, (before + start + 1) // 2), min(end + _BESIDE, (end + behind) // 2)
-            # If this isn't unique yet, take up to 512 bytes after it: the next message's beginning, which includes its
-            # id.
+            # If this isn't unique yet, take up to 512 bytes after it, the beginning of the next message with its id.
             most = min(end + 512, (end + behind) // 2)
             while last < most and whole.count(raw[first:start] + new + raw[end:last]) > 1:
                 last = min(last + _BESIDE, most)

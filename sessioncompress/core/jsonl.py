@@ -38,7 +38,7 @@ Piece = tuple[int, bytes, bool]
 """Line number from 0, its bytes with the LF if there is one, and True if they are the whole line."""
 
 GAP = -1
-"""The number of bytes that belong to no numbered line, such as separators of a document's messages: they are copied."""
+"""The line number of pieces outside numbered lines, such as a document's separators: these are only copied."""
 
 
 def pieces(file: BinaryIO, size: int, cap: int = LINE_CAP) -> Iterator[Piece]:

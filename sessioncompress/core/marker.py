@@ -21,7 +21,6 @@ HEAD = "[Extracted by sessioncompress from "
 ARGUMENT_END = "; the tool received all of it; do not copy this line"
 
 INDEX = "in it: "
-"""Begins the index."""
 INDEX_BYTES = INDEX.encode()
 _COPIED = re.compile(rf"^{INDEX}[^\n]+ \| ", re.MULTILINE)
 

@@ -246,7 +246,6 @@ class Facts(NamedTuple):
 
 
 PLAIN = Facts()
-"""Most lines have no such facts."""
 
 
 class Line(NamedTuple):

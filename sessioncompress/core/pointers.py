@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 
 class Pointers:
-    """The offsets into one session, which must follow when its bytes change; this class has none.
+    """The offsets into one session, which must follow when its bytes change.
 
-    See Format.pointers().
+    Here there are none; see Format.pointers().
     """
 
     def wrong(self) -> str:
@@ -23,7 +23,7 @@ class Pointers:
         """Raise InUse if the agent would continue the session without reading it again."""
 
     @contextmanager
-    def moving(self, fd: int) -> Iterator[None]:  # noqa: ARG002 - what follows looks where it has to point
+    def moving(self, fd: int) -> Iterator[None]:  # noqa: ARG002 - subclasses compute the new offsets from it
         """Keep the agent out while the file open as `fd` may replace the session, then correct all offsets.
 
         Raises the errors of mend() and refuse_if_loaded().

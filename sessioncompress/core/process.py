@@ -160,12 +160,12 @@ def outliving_their_readers() -> Iterator[None]:
 
     If a write failed for another reason, such as a full disk, the end of the block reports it and the program fails.
     """
-    if sys.platform == "win32":  # has no such error, and consoles that are no files
+    if sys.platform == "win32":  # has no such error, and its consoles are not files
         yield
         return
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if isinstance(stream, io.TextIOWrapper):  # one that was closed from the start is None
+        if isinstance(stream, io.TextIOWrapper):  # it is None if it was closed from the start
             raw = io.BufferedWriter(_Raw(stream.fileno(), "w", closefd=False))
             kept = io.TextIOWrapper(raw, stream.encoding, stream.errors, line_buffering=stream.line_buffering)
             setattr(sys, name, kept)

@@ -11,7 +11,6 @@ from typing import Any
 
 KB = 1024
 OBJECT_STORES = ("s3://", "gs://", "az://")
-"""The prefixes of object store URLs."""
 
 
 def printable(text: str) -> str:

@@ -156,7 +156,7 @@ class ChatReader(MessageReader):
 
 
 def _may_go(entry: Mapping[str, Any]) -> bool:
-    """True if a message's reasoning may be removed: only without calls, because some providers refuse them without it.
+    """True if a message's reasoning may be removed: it has text, and no calls, which some providers then refuse.
 
     Signed or sealed reasoning stays; `reasoning_details` holds it.
     """

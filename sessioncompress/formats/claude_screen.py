@@ -141,7 +141,6 @@ _PROMPTS = frozenset({"queued_command"})
 """Attachments that are the user's own words."""
 
 LISTINGS = frozenset({"skill_listing", "agent_listing_delta", "deferred_tools_delta"})
-"""Attachments that list the agent's skills, agents or tools."""
 
 _QUEUE = "queue-operation"
 

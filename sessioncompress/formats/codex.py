@@ -436,8 +436,7 @@ _COPIES: Mapping[str, tuple[JsonPath, ...]] = {
     "image_generation_end": (("result",),),
     "user_message": (("images",),),
     "task_complete": (("last_agent_message",),),
-    # Items of paginated rollouts. Codex shows them from its index. If it rebuilds the index, the messages are still
-    # complete.
+    # Items of paginated rollouts. Codex shows them from its index, and can still rebuild all messages.
     "CommandExecution": _OF_COMMAND,
     "FileChange": (("stdout",), ("stderr",)),
     "ImageGeneration": (("result",),),

@@ -242,9 +242,7 @@ def _data(part: Mapping[str, Any]) -> str:
 
 
 def _thoughts_of(entry: Entry, parts: _Parts, calls: Mapping[str, Call]) -> list[Block]:
-    """Make the blocks of a message's thoughts, outside and among its parts.
-
-    There are none unless the message also has text or calls.
+    """Make the blocks of a message's thoughts, outside and among its parts, if it also has text or calls.
 
     A signed thought stays. If a call or a thought is among the parts, the agent takes the parts to be complete. So if
     only thoughts show this, and there are calls outside the parts, the thoughts stay.
@@ -460,7 +458,6 @@ def _may_change_part(part: Any, path: list[Any], value: Any) -> bool:
 
 
 def _messages(session: Written, cut: Cut, summary: Summary) -> list[bytes]:
-    """Return the lines of the summary and of the reply to it."""
     # Fetching a line may be slow, so only the last few are asked for their time.
     time = base.newest_time(session, islice(reversed(cut.old), 8))
     text = f"{_SNAPSHOT}\n{utf8(summary.text)}\n{_SNAPSHOT_END}"

@@ -77,8 +77,7 @@ class PiReader(base.Reader):
             line = self._note(raw, names, entry, message, blocks)
         if _BLOB_BYTES not in raw:
             return line
-        # A value that names a blob stays: the agent deletes blobs that no session names, and it doesn't know our
-        # originals.
+        # The agent deletes blobs that no session names, and doesn't know our originals, so values with a blob stay.
         kept = tuple(
             block._replace(bulk=0) if block.kind is not Kind.THINKING and _names_blob(entry, block.path) else block
             for block in line.blocks
@@ -98,8 +97,7 @@ class PiReader(base.Reader):
         if kind == "custom_message":
             return self._note(raw, names, entry, entry, [])
         if kind == "session":
-            # In version 1, which its header doesn't name, a session is a list: the agent assigns ids and parents on
-            # load.
+            # In version 1, which its header doesn't name, a session is a list: on load, the agent adds ids and parents.
             version = entry.get("version")
             is_list = version is None or (isinstance(version, (int, float)) and version < 2)  # noqa: PLR2004
             return line_of(raw, Role.HEADER, facts=Facts(listed=True) if is_list else PLAIN)
@@ -116,7 +114,7 @@ class PiReader(base.Reader):
         return line_of(raw, role, self.entry_blocks(entry), *names, reads=reads, facts=facts)
 
     def entry_blocks(self, entry: Entry) -> list[Block]:
-        """Return what may be removed from an entry that no model reads: extension states, of which the newest stays.
+        """Return what may be removed from an entry that no model reads: all but the newest state of an extension.
 
         Instructions to an extension may be queried again, so all of those stay.
         """
@@ -496,8 +494,7 @@ def _header_of(head: Head) -> Entry | None:
     for entry in head.entries[:2]:
         if entry.get("type") == "session":
             good = all(isinstance(entry.get(key), str) for key in ("id", "timestamp", "cwd"))
-            # DeepSeek-harness files begin alike, but their header has `createdAt` and their lines are numbered with
-            # `seq`.
+            # DeepSeek-harness files begin alike, but have `createdAt` in the header and `seq` in their lines.
             foreign = any("createdAt" in each or "seq" in each for each in head.entries)
             return entry if good and not foreign else None
         if entry.get("type") != "title":
@@ -730,8 +727,7 @@ class OhMyPi(FamilyFormat):
             raise CannotCheckpoint(what, "Compact it with oh-my-pi, or run 'sessioncompress compress' instead.")
         archive = values.fields(before.get(_ARCHIVE))
         if text := values.text(archive.get("text")):
-            # The agent's next compaction draws its pictures from this text, with this line end, and then reads no
-            # summary.
+            # The agent's next compaction draws its pictures from this text, with this line end, and ignores summaries.
             archive = {**archive, "text": "\u2588".join((text, *summary.text.splitlines()))}
         kept = ({_ARCHIVE: archive} if archive else {}) | orjson.loads(summary.preserved or "{}")
         noted = {"shortSummary": summary.short, "tokensAfter": summary.tokens_after}

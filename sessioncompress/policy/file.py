@@ -119,7 +119,7 @@ def preset_in(section: Mapping[str, Any], file: Path) -> str | None:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # Parsers differ in which of two equal keys counts.
+    # Parsers disagree about which of two equal keys counts.
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [key for key, _ in pairs]

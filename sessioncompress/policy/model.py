@@ -269,12 +269,14 @@ class Summarizer(Section, frozen=True, gc=False):
 
 
 class Policy(Section, frozen=True, gc=False):
-    """The choices what to replace and what to keep. Sizes are bytes (KB of 1,024), tokens 4 characters, times seconds.
+    """All choices about what to replace.
+
+    Sizes are in bytes (KB of 1,024), tokens have 4 characters, times are in seconds.
 
     Fields are the keys of `compression.json` in snake case. Only presets set `at_rest`: no one works in the session, so
     screen data is removed from protected lines too, and lists of skills and tools from the other lines. If
-    `preview_share` or `preview_max_bytes` is 0, there are no previews: a bare reference replaces a text. Raises
-    UsageError if a field can't have its value.
+    `preview_share` or `preview_max_bytes` is 0, a bare reference replaces a text, without a preview. Raises UsageError
+    if a field can't have its value.
     """
 
     enabled: Flag = True
