@@ -96,7 +96,6 @@ def _wanted(
 
 
 def _characters(reads: Sequence[int], policy: Compact) -> float:
-    """Return how many characters the rule keeps of what the model reads."""
     if policy.keep is CutRule.SHARE:
         return sum(reads) * policy.keep_share
     return policy.keep_tokens * CHARACTERS_PER_TOKEN

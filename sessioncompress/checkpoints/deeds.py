@@ -98,7 +98,6 @@ class Deeds:
         self.todo: list[tuple[str, str]] = []
         self.tasks: dict[str, tuple[str, str]] = {}
         self.last: tuple[str, Outcome] | None = None
-        """The last call and its outcome."""
         self._waiting: dict[str, Waiting] = {}
 
     def call(self, said: Said) -> Sequence[Wrote]:

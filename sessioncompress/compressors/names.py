@@ -38,7 +38,6 @@ _SUFFIXES = frozenset(
     b"c h cc cpp hpp txt lock env svg png xml proto mod sum cfg ini conf log csv tmpl vue svelte ex lua zig ps1 "
     b"snap".split()
 )
-"""Suffixes of files in a project."""
 _NAME = re.compile(
     rb"(?<!\S)(?=\S{4,48}(?!\S))(?:"
     # In camel case, with an underscore or a digit, or capitals before a word.

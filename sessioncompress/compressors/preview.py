@@ -26,7 +26,6 @@ LINE = 80
 _NEAR = 40
 
 Span = tuple[int, int]
-"""Start and end in a text."""
 
 
 class Form(NamedTuple):
@@ -315,7 +314,6 @@ def _lines_like(
 
 
 def _lines_with(words: Sequence[str], text: str, start: int, end: int) -> list[int]:
-    """Return the beginnings of the lines that contain one of the words."""
     found: set[int] = set()
     for word in words:
         at = text.find(word, start, end)

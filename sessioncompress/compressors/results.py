@@ -146,10 +146,7 @@ def _with_links(new: str, text: str, context: Context, images: Sequence[str] = (
 
 
 def _parted(text: str, context: Context) -> tuple[str, str, str]:
-    """Split off the agent's preamble above a result, or its frame around a file.
-
-    Return it, the rest, and the rest's text.
-    """
+    """Split off the agent's preamble or its frame around a file; return it, the rest, and the rest's text."""
     preamble = context.view.form.preamble
     if preamble and (above := preamble.match(text)):
         rest = text[above.end() :]

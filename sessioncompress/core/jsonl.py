@@ -64,10 +64,7 @@ def pieces(file: BinaryIO, size: int, cap: int = LINE_CAP) -> Iterator[Piece]:
 
 
 def holds(file: BinaryIO, *wanted: bytes, size: int = -1) -> bool:
-    """True if the next `size` bytes of a file (-1: all of them) contain any of these strings.
-
-    Lines may be of any length.
-    """
+    """True if the next `size` bytes (-1: all) contain any of these strings, even in lines of any length."""
     longest = max(map(len, wanted))
     before, left = b"", size
     while left and (piece := file.read(1 << 20 if left < 0 else min(left, 1 << 20))):
@@ -79,10 +76,7 @@ def holds(file: BinaryIO, *wanted: bytes, size: int = -1) -> bool:
 
 
 def is_readable(raw: bytes) -> bool:
-    """True if parsing this whole line takes only a few times its size in memory.
-
-    Other lines are copied, never parsed.
-    """
+    """True if parsing this whole line takes only a few times its size in memory; other lines are never parsed."""
     return len(raw) <= _MOST_VALUES or holds_at_most(raw, _MOST_VALUES if len(raw) <= _LONG else _FEW_VALUES)
 
 

@@ -7,10 +7,7 @@ from contextlib import contextmanager
 
 
 class Pointers:
-    """The offsets into one session, which must follow when its bytes change.
-
-    Here there are none; see Format.pointers().
-    """
+    """The offsets into one session, which must follow its bytes: none here. See Format.pointers()."""
 
     def wrong(self) -> str:
         """Describe what points to the wrong place; return "" if everything is right."""

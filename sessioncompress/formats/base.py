@@ -70,10 +70,7 @@ class Cleared(NamedTuple):
 
 
 class CannotCheckpoint(Exception):
-    """A session can't have a checkpoint: `what` is the reason, and `remedy` is what to do.
-
-    Both are phrased for an error message.
-    """
+    """A session can't have a checkpoint: `what` is the reason and `remedy` the advice, both worded for an error."""
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(what)
@@ -93,10 +90,7 @@ class Reader(ABC):
     """Set if a read's result is not, or may not be, the file itself: its lines are numbered, for example."""
 
     linking: Sequence[str] = ()
-    """The keys (with a dot after the outer key) of the strings that link lines.
-
-    They are extracted from lines that are too large to be parsed.
-    """
+    """The keys (`outer.key` if nested) of strings that link lines, extracted from lines too large to be parsed."""
 
     def __init__(self) -> None:
         self.asked: dict[str, Call] = {}
@@ -142,10 +136,7 @@ class Reader(ABC):
         return made
 
     def answered(self, name: Any) -> Call:
-        """Return the call that a result answers, and stop waiting for it.
-
-        If no call is known, return one without a tool.
-        """
+        """Return the call that a result answers, which then stops waiting; without a tool if it is unknown."""
         name = values.text(name)
         return self.asked.pop(name, None) or Call(name, name, "", Purpose.OTHER)
 
@@ -389,10 +380,7 @@ def relinked(session: Written, number: int, key: str, parent: str | None, remedy
 
 
 def newest_time(session: Written, numbers: Iterable[int]) -> str:
-    """Return the first timestamp among these entries, or the beginning of 1970 if none has one.
-
-    Callers pass the newest entry first.
-    """
+    """Return the first timestamp among these entries (newest first), or the beginning of 1970 if none has one."""
     times = (session.entry(number).get("timestamp") for number in numbers)
     return next((time for time in times if isinstance(time, str) and moment(time)), "1970-01-01T00:00:00.000Z")
 

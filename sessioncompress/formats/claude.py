@@ -315,10 +315,7 @@ def _time(entry: Entry) -> int:
 
 
 def _up(lines: Lines, leaf: int, numbers: Mapping[str, int]) -> list[int]:
-    """Walk from the leaf to the root.
-
-    If a parent is missing, continue with the latest message before it, in time and file.
-    """
+    """Walk from leaf to root. A missing parent is replaced by the latest message before it, in time and file."""
     times: list[tuple[int, int]] | None = None
     path: list[int] = []
     seen = bytearray(len(lines))

@@ -110,10 +110,7 @@ class RolloutReader(base.Reader):
         """The first header. Codex takes from it the beginning of each request."""
         self._responses = 0
         self._response = ""
-        """The number of responses, and the current one's name.
-
-        A response lasts from one input or tool output to the next.
-        """
+        """The number of responses and the current one's name; each ends at the next input or tool output."""
 
     def line(self, raw: bytes, entry: Entry) -> Line:
         payload = values.fields(entry.get(_PAYLOAD))
@@ -277,7 +274,6 @@ class RolloutReader(base.Reader):
 
 
 def _called(item: Mapping[str, Any]) -> tuple[str, str]:
-    """Return a call's tool and the call's id."""
     tool = values.text(item.get("name")) or values.text(item.get("type")).removesuffix("_call")
     return tool, values.text(item.get("call_id")) or values.text(item.get("id"))
 
@@ -291,7 +287,6 @@ def _arguments_of(item: Mapping[str, Any], path: JsonPath) -> Any:
 
 
 def _skill_read(command: str) -> str:
-    """Return the path of the skill that a command prints, or ""."""
     for part in _PART.findall(command):
         prints = _PRINTS.search(part)
         for word in _WORD.findall(part, prints.end()) if prints else ():
@@ -446,7 +441,6 @@ _COPIES: Mapping[str, tuple[JsonPath, ...]] = {
 """The screen copies in events. Codex itself writes empty outputs for most commands."""
 
 _CHANGE = frozenset({"content", "unified_diff", "old_content", "new_content"})
-"""The texts in a file change."""
 
 _FIRST_COUNTS: tuple[JsonPath, ...] = (("base_instructions", "text"), ("dynamic_tools",))
 """Fields that later headers repeat, and that Codex reads only from the first header."""

@@ -385,10 +385,7 @@ class CodexPointers(Pointers):
         return [each / _INDEX for each in dict.fromkeys(folders) if (each / _INDEX).exists()]
 
     def _shown_databases(self) -> list[Path]:
-        """Return the index in a home that only the rollout's path suggests.
-
-        Anyone may have created it, with links elsewhere.
-        """
+        """Return the index in a home known only from the path, where anyone may have put links to other places."""
         index, locks = self._home / _INDEX, self._home / _LOCKS
         there = {path: found for path in (index, locks) if (found := status_of(path))}
         if not there:

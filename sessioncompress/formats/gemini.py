@@ -102,10 +102,7 @@ class GeminiReader(base.Reader):
         return line_of(raw, Role.USER if is_turn else Role.OTHER, blocks, name, reads=len(text))
 
     def said(self, entry: Entry) -> Iterator[Said]:
-        """Yield the utterances in a message.
-
-        Results may occur twice: with their calls, and in the message in which the model got them.
-        """
+        """Yield the utterances in a message; results may occur both with their calls and in their own message."""
         content = entry.get("content")
         if entry.get("type") == "gemini":
             yield from self._said(entry, values.items(content) if isinstance(content, list) else [content])
@@ -260,7 +257,6 @@ def _thoughts_of(entry: Entry, parts: _Parts, calls: Mapping[str, Call]) -> list
 
 
 def _given_back(part: Mapping[str, Any]) -> Iterator[Said]:
-    """Yield the result in a part, if it holds one."""
     answer = values.fields(part.get("functionResponse"))
     if answer:
         response = values.fields(answer.get("response"))

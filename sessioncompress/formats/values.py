@@ -25,7 +25,7 @@ SMALLEST_BLOCK = 256
 CALL = 150
 RESULT = 50
 PICTURE = 6400
-"""Estimated size in characters of a call's frame (with name and id), a result's frame, and a large image or page.
+"""Estimated characters of a call's frame (with name and id), a result's frame, and a large image or page.
 
 The first two were measured on recorded usage: together 45 to 75 tokens with every vendor. The third is Anthropic's
 number, 1,600 tokens.

@@ -113,10 +113,7 @@ class Policies:
         return with_options(self._from(sources), self._options)
 
     def settings(self, session: Path) -> list[Setting]:
-        """Return the keys of a session's policy, beginning with the preset, and the source of each.
-
-        Raises UsageError.
-        """
+        """Return a session's settings, the preset first, each with its source. Raises UsageError."""
         from sessioncompress.policy.file import KEYS, PRESET, SECTION, flat, to_mapping
 
         sources = self._sources(_folder_of(session))
@@ -145,10 +142,7 @@ class Policies:
         return places
 
     def says(self, session: Path | None, key: str) -> bool:
-        """True if a file that counts for a session sets a key, by its dotted name.
-
-        None: a session in an object store.
-        """
+        """True if a file that counts for a session sets this dotted key. None: a session in an object store."""
         from sessioncompress.policy.file import SECTION
 
         named = () if self._config is None else (self._named,)
