@@ -121,7 +121,7 @@ SMALLEST_LIMIT = 256
 
 
 class Rule(StrEnum):
-    """Decides whether a session is due. Each rule is named after the design that it comes from."""
+    """Decides whether a session is due. Each rule is named after the design it comes from."""
 
     SIZE = "size"
     GENCODE = "gencode"
@@ -131,7 +131,7 @@ class Rule(StrEnum):
 
 
 class CutRule(StrEnum):
-    """Decides how much of the recent conversation a checkpoint keeps as it is."""
+    """Decides how much of the recent conversation a checkpoint keeps unchanged."""
 
     TOKENS = "tokens"
     MESSAGES = "messages"
@@ -141,7 +141,7 @@ class CutRule(StrEnum):
 
 
 class Placeholder(StrEnum):
-    """What replaces a pruned result: our marker, or the text that the agent itself writes, if it has one."""
+    """The replacement for a pruned result: our marker, or the text that the agent itself writes, if it has one."""
 
     MARKER = "marker"
     NATIVE = "native"
@@ -235,14 +235,14 @@ class Compact(Section, frozen=True, gc=False):
 
 
 class Protocol(StrEnum):
-    """What an endpoint that sums up is asked in: OpenAI's chat form, or oh-my-pi's `{systemPrompt, prompt}`."""
+    """The request format of a summarizing endpoint: OpenAI's chat, or oh-my-pi's `{systemPrompt, prompt}`."""
 
     OPENAI = "openai"
     OMP = "omp"
 
 
 class OnFailure(StrEnum):
-    """What becomes of a session that no model has summed up: it gets the extract, or is left as it is."""
+    """Decides what happens if no model summarized a session: it gets the extract, or stays unchanged."""
 
     EXTRACTIVE = "extractive"
     LEAVE = "leave"
