@@ -27,7 +27,7 @@ from sessioncompress.pipeline.summary import Status, to_json
 from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sources import Policies
 from sessioncompress.store import git
-from sessioncompress.store.layout import backups_of, holds, store_at
+from sessioncompress.store.layout import backups_of
 from sessioncompress.store.lock import open_session
 
 if TYPE_CHECKING:
@@ -95,15 +95,18 @@ class Restore(SessionCommand["RestoreStats"]):
         """Ask before all are restored; of a run it is asked when it is known which one that is."""
         if not self.chosen.asks or self.given.last or self.given.run:
             return True
-        stored = [
-            each
-            for each in found
-            if each.error or each.remote or holds(store_at(each.path, self.policies.of(each.path)))
-        ]
-        if not stored:
+        due = sum(map(self._is_due, found))
+        question = f"Restore {counted(due, 'session', 'sessions')}? That takes as much room again as before."
+        return not due or output.confirmed(question, None, output.NOT_ONE_CHANGED, err=True)
+
+    def _is_due(self, found: Found) -> bool:
+        """True if a run stands in a session, or its store can't be read."""
+        try:
+            return any(
+                run.state is not State.RESTORED for run in runs_of(found, options.policy_of(found, self.policies))
+            )
+        except SessionCompressError:
             return True
-        question = f"Restore {counted(len(stored), 'session', 'sessions')}? That takes as much room again as before."
-        return output.confirmed(question, None, output.NOT_ONE_CHANGED, err=True)
 
     def over(self, found: Iterable[Found]) -> Done[RestoreStats]:
         self.still_packed = set[str]()
@@ -163,8 +166,9 @@ class Restore(SessionCommand["RestoreStats"]):
                 continue
             if not self.silent:
                 echo_wrapped(_head(one, "" if run else _looked(self.chosen)), err=True)
-            if not run and len(these) > 1 and self.chosen.may_ask:
-                question = f"Undo this run in {counted(len(these), 'session', 'sessions')}?"
+            number = sum(each.error is None for each in these)
+            if not run and number > 1 and self.chosen.may_ask:
+                question = f"Undo this run in {counted(number, 'session', 'sessions')}?"
                 if not output.confirmed(question, None, output.NOT_ONE_CHANGED, err=True):
                     break
             done = self._of_run(these, one.run)
@@ -237,7 +241,17 @@ class Restore(SessionCommand["RestoreStats"]):
 
     def codes(self, done: Done[RestoreStats]) -> list[int]:
         are_exact = (*(each.exact for each in done.results), *(not each.reason for each in self.databases))
-        return [0 if each else Damaged.exit_code for each in are_exact]
+        codes = [0 if each else Damaged.exit_code for each in are_exact]
+        return [*codes, Refused.exit_code] if self._leaves_packed() else codes
+
+    def _leaves_packed(self) -> bool:
+        """True if packed sessions with a store were chosen: their originals are still in the pack."""
+        chosen = self.chosen
+        if chosen.is_one or chosen.urls or chosen.rehearses or self.given.last or self.given.run:
+            return False
+        return any(
+            not isinstance(each, SessionCompressError) and len(each.entry.members) > 1 for each in chosen.packed()
+        )
 
 
 restore = Restore.command("restore --last")

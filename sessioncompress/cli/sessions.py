@@ -99,6 +99,8 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: 
         click.echo(f"the session {first} is at the bottom", err=True)
     if is_seen() and any(cell[4] == "-" for cell in cells) and any(each.could_save is None for each in listed):
         click.echo("-: nothing is due, or little to save; --savings counts exactly", err=True)
+    if is_seen() and rows and not verbose:
+        click.echo("-v: with paths and ids", err=True)
     if is_seen() and rows and rows[0].estimate:
         # Never broken: it is there to be copied. A shell knows the home where that is not quoted.
         path = with_tilde(rows[0].path)

@@ -38,7 +38,7 @@ class Unpack(SessionCommand[UnpackStats]):
         click.argument("what", nargs=-1, metavar="ID|PATH|TITLE..."),
         click.option("--all", "all_packed", is_flag=True, help="All packed sessions of all agents on this machine."),
     )
-    flags = (options.DRY_RUN, options.JSON)
+    flags = (options.DRY_RUN, options.JSON, options.COLOR)
     hands = ()
     all_with = None
     keeps = ("what", "all_packed")

@@ -394,8 +394,8 @@ _DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0, "m": 30.0}
 _KEPT = re.compile(r"([0-9]{1,9})(?:\.[0-9]{1,9})?([hdwm]?)")
 
 
-def sweeps() -> Iterator[tuple[str, str, str, float]]:
-    """Yield the agents that delete old sessions: our name, theirs, the settings key, and the number of days.
+def sweeps() -> Iterator[tuple[str, str, Path, str, float]]:
+    """Yield the agents that delete old sessions: our name, theirs, the settings file, its key, and the number of days.
 
     A missing or invalid setting counts as the default of 30 days.
     """
@@ -414,7 +414,7 @@ def sweeps() -> Iterator[tuple[str, str, str, float]]:
             if found := _KEPT.fullmatch(str(around.get(key))):
                 days = int(found[1]) * _DAYS.get(found[2], 1.0) or days
             if around.get("enabled") is not False:
-                yield row.name, row.said.agents, ".".join(row.sweep[1:]), days
+                yield row.name, row.said.agents, file, ".".join(row.sweep[1:]), days
 
 
 def projects_near(session: Path) -> list[str]:

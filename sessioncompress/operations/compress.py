@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from sessioncompress.core import text
 from sessioncompress.errors import FileFailed
+from sessioncompress.formats import table
 from sessioncompress.operations import log
 from sessioncompress.operations.history import written_by
 from sessioncompress.pipeline import reading, triage
@@ -54,6 +55,8 @@ def compress_session(
     Raises SessionCompressError (see errors.py) with the session unchanged.
     """
     path = Path(path)
+    if form:
+        table.format_named(form)
     if (skipped := triage.skip(path, policy, force=force, form=form)) is not None:
         if named and skipped.status is Status.SKIPPED and not triage.is_plainly_session(path):
             with open_session(path, writing=False) as session:

@@ -143,8 +143,7 @@ class Opened:
         with ExitStack() as entered:
             sink: Rewrite | None = None
             if not dry_run:
-                commits = bool(self.policy.commit_originals)
-                sink = Rewrite(self.session, self.store, self._journal.lengths, commit_originals=commits)
+                sink = Rewrite(self.session, self.store, self._journal.lengths)
                 entered.enter_context(sink)
             if (document is not None or made.removed) and not self.policy.keep_backup:
                 going, remedy = "messages", "Set keepBackup to true in its policy, and run again."

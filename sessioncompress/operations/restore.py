@@ -157,8 +157,7 @@ class Restoring:
             size, taken = sum(map(len, lines)), ended()
         else:
             lengths, journal = self.journal.lengths, self.store.journal
-            commits = bool(self.policy.commit_originals)
-            with Rewrite(self.session, self.store, lengths, commit_originals=commits) as sink:
+            with Rewrite(self.session, self.store, lengths) as sink:
                 for line in lines:
                     sink.write(line)
                 finished, taken = sink.finish(), ended()

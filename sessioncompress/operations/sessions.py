@@ -323,7 +323,7 @@ def swept(sessions: Iterable[tuple[str, str, float]], project: Path | None = Non
     """Count what agents will delete of sessions, of a `project` if so: of each its agent, its path, its last change."""
     sessions, will, keys = list(sessions), list[str](), list[str]()
     going: list[tuple[str, int, bool]] = []
-    for agent, called, key, days in table.sweeps():
+    for agent, called, where, key, days in table.sweeps():
         kept = max(int(days) - 7, 1)
         roots = [os.path.realpath(root) for root in table.agent_roots(agent)]
         old = [path for of, path, changed in sessions if of == agent and changed < time.time() - kept * 24 * 3600]
@@ -332,7 +332,7 @@ def swept(sessions: Iterable[tuple[str, str, float]], project: Path | None = Non
                 f"{len(old):,}" if will else f"will delete {counted(len(old), 'session', 'sessions')} within a week"
             )
             will.append(f"{called} {sweeps} ({key}: {days:g} days)")
-            keys.append(f"{key}: 365")
+            keys.append(f"{key}: 365 in {where}")
             going += [(agent, kept, is_packable(path, agent)) for path in old]
     if not (some := [each for each in going if each[2]]):
         how = "'pack' refuses them, since parts of them lie outside their files. To keep them, set:"

@@ -183,12 +183,9 @@ class Run:
                         wanted,
                         waits=not self._asked.force,
                     )
-                lengths, commit_originals = self._journal.lengths, bool(policy.commit_originals)
-                sink: Rewrite | DryRun
-                if self._asked.dry_run:
-                    sink = DryRun(lengths)
-                else:
-                    sink = Rewrite(self._session, self._store, lengths, commit_originals=commit_originals)
+                lengths = self._journal.lengths
+                dry_run = self._asked.dry_run
+                sink = DryRun(lengths) if dry_run else Rewrite(self._session, self._store, lengths)
                 with sink:
                     applied = Applied(view, planned, known, sink, originals, committed)
                     applied.run(known.pieces())

@@ -139,8 +139,8 @@ class Rewrite:
     of a crash, and are never cut back as one.
     """
 
-    def __init__(self, session: OpenSession, store: Store, lengths: Lengths, *, commit_originals: bool = False) -> None:
-        shown = names_of(store) if commit_originals and not store.is_hidden else ()
+    def __init__(self, session: OpenSession, store: Store, lengths: Lengths) -> None:
+        shown = () if store.is_hidden else names_of(store)
         self._session = session
         self._lengths = lengths
         self._finished = False

@@ -210,7 +210,7 @@ def brought_home(session: OpenSession, policy: Policy, *, writing: bool = True) 
         # The journal comes last, and goes first: a store without one counts for nothing where another has it.
         for path, to in ((store.originals, due.originals), (store.journal, due.journal)):
             if os.path.lexists(path):
-                _copy(path, to, shown=folder.names_of(due) if policy.commit_originals else ())
+                _copy(path, to, shown=() if due.is_hidden else folder.names_of(due))
         if due == own:
             _remove(store)
     folder.tidy_after(store)

@@ -696,3 +696,13 @@ def test_lines_fit_a_terminal_of_80_columns(here: Path, monkeypatch: pytest.Monk
         assert long == [], arguments
         if arguments == ("unpack", "."):
             assert len(lines) == 2
+
+
+def test_restore_of_a_folder_ends_with_4_where_originals_stay_packed(work: Path) -> None:
+    """A script that goes on at 0 would leave them; a packed session without a store has nothing to restore."""
+    run("pack", work / "below")
+    assert run("restore", work).exit_code == 4
+    assert run("restore", "--dry-run", work).exit_code == 0
+    assert run("restore", work / "one.jsonl").exit_code == 0
+    run("unpack", work)
+    assert run("restore", work).exit_code == 0

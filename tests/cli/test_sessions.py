@@ -219,7 +219,7 @@ def test_what_the_agent_deletes_soon(agents: Path) -> None:
     put(path.with_suffix("") / "tool-results/toolu_1.txt", b"A part of it.")
     os.utime(path, (time.time() - 29 * DAY,) * 2)
     alone, setting = run("sessions").stderr.splitlines()
-    assert setting == "  cleanupPeriodDays: 365"
+    assert setting == f"  cleanupPeriodDays: 365 in {agents / '.claude/settings.json'}"
     assert alone.startswith(
         "Claude Code will delete 1 session within a week (cleanupPeriodDays: 30 days). 'pack' refuses"
     )

@@ -209,6 +209,18 @@ def test_git_is_asked_once_for_what_a_clone_lacks(
     assert sorted(called) == asked
 
 
+def test_a_run_without_the_option_goes_on_in_a_store_that_git_sees(tmp_path: Path) -> None:
+    """The journal is in commits, so the originals that it names from now on are, too."""
+    repository = turned(tmp_path / "a")
+    session = repository.folder / NAME
+    assert not store_in(session).originals.exists()
+    assert compress_session(session, replace(EAGER, turn_threshold_before_compress=0, preview_max_bytes=0)).is_smaller
+    repository.commit()
+    repository.git("clone", "--quiet", repository.folder, tmp_path / "clone")
+    restore_session(tmp_path / "clone" / NAME)
+    assert (tmp_path / "clone" / NAME).read_bytes() == FIRST
+
+
 def test_where_the_stored_ones_are_gone_the_committed_come_back(tmp_path: Path) -> None:
     """As far as what says that the file is missing promises."""
     session = turned(tmp_path / "work").folder / NAME
