@@ -1,4 +1,4 @@
-"""Every operation that changes the disk, through one seam; no other module calls the system for that."""
+"""All operations that change the disk. No other module makes these system calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OTHERS: Final = 0o077
 
 
 def _flush_drive(fd: int) -> None:
-    """Flush a file through the drive's own cache too, which on macOS takes another call than fsync."""
+    """Flush a file and the drive's cache: on macOS, fsync does not flush the cache."""
     if sys.platform == "darwin":
         import fcntl
 
@@ -36,17 +36,17 @@ def _flush_drive(fd: int) -> None:
 
 @cache
 def _library() -> tuple[Any, Callable[[], int]]:
-    """Load the system's calls, and what tells why one failed, once: each time leaves circles to the collector."""
-    # Imported here: only a commit needs it.
+    """Load the C library and the errno getter once: each load leaves reference cycles for the garbage collector."""
+    # Imported here because only a commit needs it.
     import ctypes
 
     return ctypes.CDLL(None, use_errno=True), ctypes.get_errno
 
 
 def _exchange(one: Path, other: Path) -> None:
-    """Let two names change files in one step. Raises OSError; ENOSYS where the system has no such call."""
+    """Exchange the files of two names atomically. Raises OSError, with ENOSYS if the system can't do it."""
     library, last_error = _library()
-    # RENAME_EXCHANGE of Linux and RENAME_SWAP of macOS have the same value. AT_FDCWD: a relative name counts from here.
+    # Linux's RENAME_EXCHANGE and macOS's RENAME_SWAP have the same value. AT_FDCWD: names are relative to the cwd.
     swap, here = 2, -100
     try:
         if sys.platform == "darwin":
@@ -61,10 +61,9 @@ def _exchange(one: Path, other: Path) -> None:
 
 
 class System:
-    """The calls that change the disk. Tests put another one in `disk.system`, to fail or die at any.
+    """The system calls that change the disk. Tests replace `disk.system` to make any of them fail or die.
 
-    A failure of `fsync` is final: the system may have dropped the bytes by then, and a second call would report
-    success.
+    A failed `fsync` is final: the system may have dropped the bytes, and a second call would report success.
     """
 
     open = staticmethod(os.open)
@@ -89,12 +88,12 @@ system = System()
 
 
 def create(path: Path, *, exclusive: bool = True) -> int:
-    """Create a file 0600, and open it to read and write. If `exclusive`, it must not exist."""
+    """Create a file with mode 0600 and open it to read and write. If `exclusive`, it must not exist."""
     return system.open(path, _FLAGS | os.O_CREAT | (os.O_EXCL if exclusive else 0), 0o600)
 
 
 def open_existing(path: Path, *, append: bool = False) -> int:
-    """Open a file to read and write; with `append`, each write goes to its end as it is then."""
+    """Open a file to read and write; with `append`, each write is at the current end of the file."""
     return system.open(path, _FLAGS | (os.O_APPEND if append else 0))
 
 
@@ -108,36 +107,36 @@ def closing(fd: int) -> Iterator[int]:
 
 
 def write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
-    """Write all of the data: one call of the system may take only a part."""
+    """Write all of the data: one system call may write only a part."""
     rest = memoryview(data)
     while rest:
         rest = rest[system.write(fd, rest) :]
 
 
 def cut(fd: int, length: int) -> None:
-    """Cut a file to its first `length` bytes, and go to its end."""
+    """Truncate a file to its first `length` bytes, and seek to its end."""
     system.truncate(fd, length)
     os.lseek(fd, length, os.SEEK_SET)
 
 
 def open_folder(folder: Path) -> int:
-    """Open a folder, to flush it or to set its mode."""
+    """Open a folder to flush it or to set its mode."""
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def flush_folder(folder: Path) -> None:
-    """Bring a folder's names to the disk: until then a created, replaced or removed one may come back."""
+    """Flush a folder's names to disk: without it, a crash may undo creating, replacing or removing one."""
     with closing(open_folder(folder)) as fd:
         try:
             system.fsync(fd)
         except OSError as error:
-            # Some file systems have nothing to flush for a folder, and say so with EINVAL.
+            # Some file systems need no flush for a folder, and report EINVAL.
             if error.errno != errno.EINVAL:
                 raise
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder, 0700, and what is missing above it, unless it exists."""
+    """Create a folder with mode 0700, and missing parents, unless it exists."""
     if folder.is_dir():
         return
     make_folder(folder.parent)
@@ -149,7 +148,7 @@ def make_folder(folder: Path) -> None:
 
 
 def remove_folder(folder: Path) -> bool:
-    """Remove a folder if it is empty; return whether it is gone."""
+    """Remove a folder if it is empty; return True if it no longer exists."""
     try:
         with suppress(FileNotFoundError):
             system.rmdir(folder)
@@ -161,31 +160,32 @@ def remove_folder(folder: Path) -> bool:
 
 
 def is_private(status: os.stat_result) -> bool:
-    """Tell whether only the owner of a file or folder may do anything with it."""
+    """True if only the owner of a file or folder has any access."""
     return not status.st_mode & _OTHERS
 
 
 def make_private(fd: int) -> None:
-    """Keep everybody else out of a file or folder of ours, where this user may say so."""
+    """Remove other users' access to one of our files or folders, if this user may change its mode."""
     found = os.fstat(fd)
     if not is_private(found) and os.geteuid() in (0, found.st_uid):
         system.chmod(fd, stat.S_IMODE(found.st_mode) & ~_OTHERS)
 
 
 def remove(path: Path) -> None:
-    """Remove a name, unless it is gone already."""
+    """Remove a file, if it exists."""
     with suppress(FileNotFoundError):
         system.unlink(path)
 
 
 BUFFER = 1 << 20
-"""Bytes read at once: line by line, four times as fast as Python's own 8 KiB."""
+"""Bytes per read. Reading lines is four times as fast as with Python's 8 KiB."""
 
 
 class _Pass(io.RawIOBase):
-    """The bytes from `start` to `end` of a descriptor, which is not closed with it.
+    """Reads the bytes from `start` to `end` of a descriptor, without closing it.
 
-    When the last byte has been read, `done` gets the digest of all. A file that was cut meanwhile ends early.
+    After the last byte, calls `done` with the digest of all bytes. A file that was truncated meanwhile ends early, and
+    `done` is not called.
     """
 
     def __init__(self, fd: int, start: int, end: int, done: Callable[[bytes], None] | None = None) -> None:
@@ -199,7 +199,7 @@ class _Pass(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        # What reads all at once hands over a bytearray, of which a slice would be a copy.
+        # A reader of the whole file passes a bytearray; slicing that would copy.
         wanted = memoryview(buffer)[: min(len(buffer), self._end - self._position)]
         size = os.preadv(self._fd, [wanted], self._position) if wanted else 0
         self._position += size
@@ -212,15 +212,15 @@ class _Pass(io.RawIOBase):
 
 
 def reader(fd: int, start: int, end: int, done: Callable[[bytes], None] | None = None) -> BinaryIO:
-    """Make a buffered reader of a span of an open file; see _Pass."""
-    # New memory costs as much as reading into it.
+    """Return a buffered reader for a span of an open file; see _Pass."""
+    # Limit the buffer to the span: allocating memory takes as long as filling it.
     return cast(BinaryIO, io.BufferedReader(_Pass(fd, start, end, done), min(max(end - start, 1), BUFFER)))
 
 
 def written(fd: int) -> int:
-    """Find where what was written to a file ends: behind it there may be a hole, which reads as zeros without end.
+    """Return the end of a file's data. A hole may follow it, which reads as zeros.
 
-    The descriptor's position is at the beginning afterwards. A system that cannot tell says that all was written.
+    Moves the descriptor's position to the beginning. If the system cannot report holes, return the file's size.
     """
     size = os.fstat(fd).st_size
     data, hole = getattr(os, "SEEK_DATA", None), getattr(os, "SEEK_HOLE", None)
@@ -231,7 +231,7 @@ def written(fd: int) -> int:
         while end < size:
             end = os.lseek(fd, os.lseek(fd, end, data), hole)
     except OSError as error:
-        # No data comes behind a place in the last hole.
+        # ENXIO: the rest of the file is a hole.
         return end if error.errno == errno.ENXIO else size
     finally:
         os.lseek(fd, 0, os.SEEK_SET)
@@ -239,7 +239,7 @@ def written(fd: int) -> int:
 
 
 def digest(fd: int, start: int, end: int) -> bytes | None:
-    """Digest the bytes between two positions of a file; None if it is shorter."""
+    """Return the XXH3-128 of the bytes between two positions of a file, or None if it is shorter."""
     if start == end:
         return xxh3_128().digest()
     digests: list[bytes] = []
@@ -250,7 +250,7 @@ def digest(fd: int, start: int, end: int) -> bytes | None:
 
 
 def sha256_of(fd: int, start: int, end: int) -> str:
-    """Compute the SHA-256 of a span of a file, or of what there is of it."""
+    """Return the SHA-256 of a span of a file, or of the part that exists, in hex."""
     found = sha256()
     with reader(fd, start, end) as file:
         while piece := file.read(BUFFER):
@@ -260,9 +260,9 @@ def sha256_of(fd: int, start: int, end: int) -> str:
 
 @contextmanager
 def appending(path: Path, check: Callable[[int], None] | None = None) -> Iterator[Callable[[bytes], None]]:
-    """Open a file, created 0600 if it is not there; give what adds a line to its end as it is then.
+    """Open a file, created with mode 0600 if missing; yield a function that appends a line at the current end.
 
-    `check` sees the open file and raises where nothing is to be added. Raises OSError, for a symbolic link too.
+    `check` gets the descriptor, and raises to prevent the append. Raises OSError, also for a symbolic link.
     """
     with suppress(FileExistsError):
         os.close(create(path))
@@ -273,10 +273,10 @@ def appending(path: Path, check: Callable[[int], None] | None = None) -> Iterato
 
 
 def copy_metadata(source: int, target: int, *, newest: int = 0) -> None:
-    """Copy all metadata from one open file to another, extended attributes too: on Linux alone, as Python has it.
+    """Copy all metadata from one open file to another, with extended attributes only on Linux, where Python has them.
 
-    The time of change becomes the source's, or `newest` (nanoseconds; 0: none) if that is later. Raises OSError where
-    the owner or an attribute cannot be kept.
+    The modification time becomes the source's, or `newest` (nanoseconds; 0: none) if that is later. Raises OSError if
+    the owner or an attribute can't be kept.
     """
     old, new = os.fstat(source), os.fstat(target)
     if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
@@ -294,7 +294,7 @@ def copy_metadata(source: int, target: int, *, newest: int = 0) -> None:
 
 
 def _attributes(fd: int) -> dict[str, bytes]:
-    """Read a file's attributes, but not labels such as SELinux's: the system gives a new file what belongs there."""
+    """Return a file's extended attributes, without labels such as SELinux's, which the system sets on a new file."""
     if sys.platform != "linux":
         return {}
     try:
@@ -307,12 +307,12 @@ def _attributes(fd: int) -> dict[str, bytes]:
 
 
 def set_time(fd: int, changed_ns: int) -> None:
-    """Give an open file a time of change, in nanoseconds."""
+    """Set the access and modification times of an open file, in nanoseconds."""
     os.utime(fd, ns=(changed_ns, changed_ns))
 
 
 def put_new(path: Path, data: bytes, *, mode: int | None = None) -> None:
-    """Write a file, 0600 or of another mode, whole or not at all. Raises OSError; FileExistsError if it is there."""
+    """Write a new file atomically, with mode 0600 or `mode`. Raises OSError; FileExistsError if it exists."""
     temporary = path.with_name(f".{os.getpid()}-{time.time_ns():x}.temp")
     with closing(create(temporary)) as fd:
         try:
@@ -327,7 +327,7 @@ def put_new(path: Path, data: bytes, *, mode: int | None = None) -> None:
 
 
 def put(path: Path, data: bytes) -> None:
-    """Write a file; one that is there keeps its mode, owner and attributes, a new one is 0600. Raises OSError."""
+    """Write a file atomically; keep an existing file's mode, owner and attributes, else use 0600. Raises OSError."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{time.time_ns():x}")
     with closing(create(temporary)) as fd:
         try:

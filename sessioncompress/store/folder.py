@@ -1,4 +1,4 @@
-"""The folder beside a session: made when the first file in it is, private, kept out of git, removed when empty."""
+"""The folder next to a session: created with its first file, private, hidden from git, and removed when it is empty."""
 
 from __future__ import annotations
 
@@ -19,49 +19,49 @@ from sessioncompress.store.lock import open_file
 _IGNORE = ".gitignore"
 _ATTRIBUTES = ".gitattributes"
 _NEW = ".gitignore.new"
-"""The next .gitignore, or the first .gitattributes, while it is written; a run that is killed may leave it."""
+"""The next .gitignore, or the first .gitattributes, while it is being written; a killed run may leave it."""
 _OF_OURS = (_IGNORE, _ATTRIBUTES, _NEW)
 _AS_THEY_ARE = b"# Of sessioncompress: git changes no byte of a store, and never merges two.\n* -text -ident -merge\n"
 _SHOW_ATTRIBUTES = b"!/.gitattributes\n"
 _ENDING = r"(?:(?<=\.zst)|(?<=\.refs\.jsonl))"
 _SHOWN = rf"!/(?!(?:\.zst|\.refs\.jsonl)\n)(?:[^\n/\\*?\[]++|\\[\\*?\[])++{_ENDING}\n"
 _OURS = re.compile(rf"\*\n(?:!/\.gitattributes\n)?(?:{_SHOWN})*".encode())
-"""All is hidden but for files of stores, each by its whole name: a pattern in a name would show others too.
+"""Hides everything except stores' files, each by its full name: a pattern in a name would show other files too.
 
-Nothing in it is tried twice: every session of a run has all lines read.
+The pattern never backtracks: each session of a run matches it against all lines.
 """
 _SPECIAL = re.compile(rb"[\\*?\[]")
-"""What git reads as no letter in a line that begins with "!/" and ends with a letter."""
+"""Characters that are special to git in a line that begins with "!/" and ends with a letter."""
 _NOT_OURS = b"?"
 
 
 def create_in_folder(path: Path, *, exclusive: bool, shown: Sequence[str] = ()) -> int:
-    """Open a file of ours to read and write, its folder made first if need be; return the descriptor.
+    """Open one of our files to read and write, creating its folder if needed; return the descriptor.
 
-    A folder in a git work tree gets a .gitignore of all but the names that are `shown`. What an earlier run let git
-    see is not hidden again: the session in git needs it. A new file is hidden, even if a clone or a store that was
-    deleted has let git see its name.
+    A folder in a git work tree gets a .gitignore that hides everything except the names in `shown`. Files that an
+    earlier run showed to git stay visible, because the committed session needs them. A new file is hidden, even if a
+    clone or a deleted store had made its name visible.
     """
-    # A run that ends may remove the empty folder in between.
+    # Another run may remove the empty folder before the file is created.
     for _ in range(5):
         try:
             make_ours(path.parent, shown, () if os.path.lexists(path) else (path.name,))
             return disk.create(path, exclusive=exclusive)
         except FileNotFoundError as error:
-            # Another run of ours, on another session, has just found the folder empty and removed it.
+            # A run on another session has just found the folder empty and removed it.
             missing = error
     raise missing
 
 
 def make_ours(folder: Path, shown: Sequence[str] = (), created: Sequence[str] = ()) -> None:
-    """Make our folder or a backup folder, and for hidden stores its parent first; see create_in_folder()."""
+    """Create our folder or a backup folder, and before a folder of hidden stores its parent; see create_in_folder()."""
     for each in (folder.parent, folder) if is_local(folder.name) else (folder,):
         if is_ours(each):
             # A link might lead anywhere.
             refuse_linked_folder(each)
         disk.make_folder(each)
         if is_ours(each) and not disk.is_private(each.stat()):
-            # A clone or an archive brought it with a mode that lets others in.
+            # A clone or an archive brought the folder with a mode that lets other users in.
             with disk.closing(disk.open_folder(each)) as fd:
                 disk.make_private(fd)
         if shown:
@@ -70,14 +70,14 @@ def make_ours(folder: Path, shown: Sequence[str] = (), created: Sequence[str] = 
 
 
 def is_ours(folder: Path) -> bool:
-    """Tell whether a folder is one that we make, by its name: not a backup folder."""
+    """True if the folder has one of our names; a backup folder does not."""
     return folder.name == FOLDER or is_local(folder.name)
 
 
 def show_to_git(store: Store) -> None:
-    """Let git see a store that an earlier run hid from it, where no run may come that writes there.
+    """Show git a store that an earlier run hid, in case no later run writes to it.
 
-    Raises FileFailed; Refused where no .gitignore can name it.
+    Raises FileFailed; Refused if no .gitignore can name it.
     """
     if store.folder.is_symlink() or not store.folder.is_dir():
         return
@@ -88,17 +88,17 @@ def show_to_git(store: Store) -> None:
 
 
 def attributes_of(store: Store) -> Path:
-    """Name the .gitattributes of a store's folder, there or not: it is committed with the store."""
+    """Return the path of the .gitattributes in a store's folder, existing or not. It is committed with the store."""
     return store.folder / _ATTRIBUTES
 
 
 def names_of(store: Store) -> tuple[str, str]:
-    """Name the files that git is to see of a store whose originals are committed."""
+    """Return the names of the files that git must see if a store's originals are committed."""
     return store.originals.name, store.journal.name
 
 
 def hides_from_git(store: Store) -> bool:
-    """Tell whether our .gitignore hides from git what show_to_git() would let it see. Raises FileFailed."""
+    """True if our .gitignore hides files that show_to_git() would show. Raises FileFailed."""
     with failing(store.folder):
         present = None if store.folder.is_symlink() else _read(store.folder, _IGNORE)
         lines = None if present is None else _lines_in(present)
@@ -107,7 +107,7 @@ def hides_from_git(store: Store) -> bool:
 
 
 def may_move(store: Store) -> bool:
-    """Tell whether git ignores a store, and has it in no commit that it can still find; or no work tree is seen."""
+    """True if git ignores a store and has it in no reachable commit, or if no work tree was found."""
     if not in_work_tree(store.folder):
         return True
     return hides_from_git(store) and not known(
@@ -116,9 +116,9 @@ def may_move(store: Store) -> bool:
 
 
 def refuse_linked_folder(folder: Path) -> None:
-    """Raise IsALink if our folder is a link, which might lead anywhere, or no folder."""
+    """Raise IsALink if our folder is a link, which could lead anywhere, or is not a folder."""
     is_folder = True
-    # Where it is not to be known, it is for what goes on there to tell.
+    # If it can't be examined, the operation that follows reports the error.
     with suppress(OSError):
         is_folder = stat.S_ISDIR(os.lstat(folder).st_mode)
     if not is_folder:
@@ -126,7 +126,7 @@ def refuse_linked_folder(folder: Path) -> None:
 
 
 def refuse_linked_store(store: Store) -> None:
-    """Raise IsALink if a folder of ours that a store is in is a link, or no folder; Refused if a file of it is one."""
+    """Raise IsALink if a store's folder of our own is a link or no folder; Refused if one of its files is a folder."""
     for folder in (store.work, *filter(is_ours, (store.folder,))):
         refuse_linked_folder(folder)
     with failing(store.folder):
@@ -135,7 +135,7 @@ def refuse_linked_store(store: Store) -> None:
 
 
 def refuse_linked(file: Path) -> None:
-    """Raise Refused if a file beside a session is no regular file, or our folder a link, which might lead anywhere."""
+    """Raise Refused if one of our files is not a regular file; IsALink if it or its folder is a link, to anywhere."""
     for folder in filter(is_ours, (file.parent.parent, file.parent)):
         refuse_linked_folder(folder)
     if file.is_symlink():
@@ -148,7 +148,7 @@ def refuse_linked(file: Path) -> None:
 
 
 def _refuse_folder(file: Path) -> None:
-    """Raise Refused if a folder lies in the place of a file of ours: it may be anybody's, and no command deletes it."""
+    """Raise Refused if a folder has the name of one of our files: it may be anyone's, and no command deletes it."""
     if file.is_dir() and not file.is_symlink():
         what = "there is a folder here, where one of our files belongs"
         state = "The session and this folder were not changed."
@@ -157,7 +157,7 @@ def _refuse_folder(file: Path) -> None:
 
 
 def refuse_other_names(file: Path, fd: int) -> None:
-    """Raise IsALink if an open file of a store has other hard links: what is written to it would change those too."""
+    """Raise IsALink if an open file of a store has other hard links, because writing to it would change those too."""
     if os.fstat(fd).st_nlink > 1:
         remedy = "Put a copy in its place: cp -p FILE COPY && mv COPY FILE."
         what = "it has other hard links, which a run would change too"
@@ -165,7 +165,7 @@ def refuse_other_names(file: Path, fd: int) -> None:
 
 
 def is_open_to_others(store: Store) -> bool:
-    """Tell whether a store's modes let other users read originals or journal, as those of a clone do."""
+    """True if the modes let other users read a store's originals or journal, as in a clone."""
     if is_ours(store.folder) and store.folder.is_dir() and disk.is_private(store.folder.stat()):
         return False
     found = (path.stat() for path in (store.originals, store.journal) if path.exists())
@@ -173,18 +173,18 @@ def is_open_to_others(store: Store) -> bool:
 
 
 def tidy_after(store: Store) -> None:
-    """Remove the folders in which a store was, if nothing but ours is left in them: see tidy()."""
+    """Remove the folders of a store if only our files for git are left in them; see tidy()."""
     if store.is_hidden:
         tidy(store.folder)
     tidy(store.work)
 
 
 def tidy(folder: Path) -> None:
-    """Remove our folder, and first those of hidden stores in it, if only our two files for git are there."""
+    """Remove our folder, after its folders of hidden stores, if they contain only our two files for git."""
     names = _other_names(folder)
     if names is not None and all(map(is_local, names)):
         for name in names:
-            # Another user's may not be read, and anything may be named like one: that is no failure of what was done.
+            # The name may be anyone's, and another user's folder unreadable: neither is a failure of the command.
             with suppress(OSError, Refused):
                 _tidy(folder / name)
         _tidy(folder)
@@ -193,7 +193,7 @@ def tidy(folder: Path) -> None:
 def _tidy(folder: Path) -> None:
     if _other_names(folder) != []:
         return
-    # Another run of ours may remove it first.
+    # Another run may remove the folder first.
     with suppress(FileNotFoundError), _alone(folder):
         ignore = _read(folder, _IGNORE)
         is_ours = ignore is None or _lines_in(ignore) is not None
@@ -207,9 +207,9 @@ def _tidy(folder: Path) -> None:
 
 
 def _other_names(folder: Path) -> list[str] | None:
-    """List what is in a folder besides our files for git, up to the first name that is no folder of hidden stores.
+    """List the names in a folder except our files for git, up to the first that is not a folder of hidden stores.
 
-    None where there is no such folder.
+    Return None if the folder does not exist.
     """
     names: list[str] = []
     try:
@@ -218,7 +218,7 @@ def _other_names(folder: Path) -> list[str] | None:
                 if entry.name not in _OF_OURS or entry.is_dir(follow_symlinks=False):
                     names.append(entry.name)
                     if not (is_local(entry.name) and entry.is_dir(follow_symlinks=False)):
-                        # Asked after every session: the first file of another one answers it.
+                        # This is called after every session. One file of another session is enough to know.
                         break
     except FileNotFoundError:
         return None
@@ -226,7 +226,7 @@ def _other_names(folder: Path) -> list[str] | None:
 
 
 def _bring(folder: Path, name: str, due: Callable[[], bytes | None]) -> None:
-    """Write the text that is due. It is looked at again under the lock: another of us may have written it."""
+    """Write the text that is due. Ask again under the lock, because another run may have written it meanwhile."""
     if due() is not None:
         with _alone(folder):
             if (text := due()) is not None:
@@ -234,10 +234,11 @@ def _bring(folder: Path, name: str, due: Callable[[], bytes | None]) -> None:
 
 
 def _attributes_due(folder: Path) -> bytes | None:
-    """Tell git to change no byte of the stores that it sees, and to merge none: the last lines count for it.
+    """Return the .gitattributes to write, or None: git must not change a byte of a store that it sees, or merge any.
 
-    Those before them stay. A clone may have brought them, and by them git would change originals in each other clone.
-    Two branches that both went on from one store are a conflict then, in which each file is as one side had it.
+    In the file, the last lines win, so ours are appended. Earlier lines stay: a clone may have brought them, and they
+    could make git change originals in other clones. If two branches continue the same store, git reports a conflict,
+    and each file is one side's version.
     """
     present = _read(folder, _ATTRIBUTES) or b""
     if present.endswith(_AS_THEY_ARE) or not in_work_tree(folder) or not _is_for_us(folder):
@@ -249,25 +250,25 @@ def _attributes_due(folder: Path) -> bytes | None:
 
 
 def _ignore_due(folder: Path, shown: Sequence[str], created: Sequence[str]) -> bytes | None:
-    """Let git see some names, and of what is created no other, if the .gitignore is ours to write."""
+    """Return the .gitignore to write, which shows `shown` and hides other `created` files, or None if none is due."""
     present = _read(folder, _IGNORE)
     lines = [] if present is None else _lines_in(present)
     hidden = {_line(name) for name in created if "\n" not in name}
     earlier = [line for line in lines or () if line not in hidden]
     showing = [*earlier, *map(_line, shown)] if lines is not None else []
-    # It hides itself too: two branches would meet in it with a conflict each time; what is committed once git sees
-    # without it. The .gitattributes, which never changes, is committed with the stores. In the order in which they
-    # stood, which was this one, the lines are soon sorted.
+    # The .gitignore hides itself too: committed, it would conflict on each merge, and git sees committed files anyway.
+    # The .gitattributes never changes, so it is committed with the stores. The lines are nearly in order already, so
+    # sorting them is fast.
     wanted = b"*\n" + (_SHOW_ATTRIBUTES if showing else b"")
     wanted += b"\n".join([*sorted(dict.fromkeys(showing)), b""])
     if present == wanted or not in_work_tree(folder):
         return None
     if lines is not None:
         return wanted if _is_for_us(folder) else None
-    # A clone may have brought it, so that git sees what is to be hidden.
+    # A clone may have brought this .gitignore to expose files that must stay hidden, so replace it.
     if shown or not is_ours(folder):
         return None
-    # Another of us may be about to write it.
+    # Another run may be about to write it.
     with suppress(FileNotFoundError):
         if not stat.S_ISREG((folder / _IGNORE).lstat().st_mode):
             what = "this must be a file of its own, which hides the originals from git"
@@ -276,9 +277,9 @@ def _ignore_due(folder: Path, shown: Sequence[str], created: Sequence[str]) -> b
 
 
 def _lines_in(text: bytes) -> list[bytes] | None:
-    """List the lines of our .gitignore that show files of stores; None where it is not ours.
+    """Return the lines of our .gitignore that show files of stores, or None if the file is not ours.
 
-    An empty one is left of a crash.
+    A crash may leave an empty file, which counts as ours.
     """
     if text and not _OURS.fullmatch(text):
         return None
@@ -286,7 +287,7 @@ def _lines_in(text: bytes) -> list[bytes] | None:
 
 
 def _line(name: str) -> bytes:
-    """Write the line by which git sees a file. Raises Refused where none can name it."""
+    """Return the line that shows a file to git. Raises Refused if no line can name it."""
     if "\n" in name:
         what = f"no .gitignore can let git see {name!r}, since the name contains a line break"
         remedy = "Rename the session, or run without --commit-originals (commitOriginals in your policy)."
@@ -295,14 +296,14 @@ def _line(name: str) -> bytes:
 
 
 def _is_for_us(folder: Path) -> bool:
-    """Tell whether nothing but ours is hidden there: a backup folder may be one in which other files lie."""
+    """True if our .gitignore would hide only our files: a backup folder may contain other files."""
     return is_ours(folder) or all(
         name in _OF_OURS or is_local(name) or name.endswith(ENDINGS) for name in os.listdir(folder)
     )
 
 
 def _read(folder: Path, name: str) -> bytes | None:
-    """Read a file that may be ours; a link, or a pipe that nobody writes to, is not read."""
+    """Return the content of a file that may be ours; do not read a link, or a pipe without a writer."""
     try:
         fd = open_file(folder / name)
     except FileNotFoundError:
@@ -311,12 +312,12 @@ def _read(folder: Path, name: str) -> bytes | None:
         return _NOT_OURS
     with disk.closing(fd):
         size = os.fstat(fd).st_size
-        # None of ours is longer.
+        # Our files are shorter than this.
         return os.read(fd, size) if size <= 4 << 20 else _NOT_OURS
 
 
 def _write(folder: Path, name: str, text: bytes) -> None:
-    """Replace a file in one step: at no moment does git see what it hides."""
+    """Replace a file atomically, so that git never sees what it hides."""
     _refuse_folder(folder / _NEW)
     disk.remove(folder / _NEW)
     with disk.closing(disk.create(folder / _NEW)) as fd:
@@ -326,11 +327,11 @@ def _write(folder: Path, name: str, text: bytes) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Keep other runs of ours from the .gitignore meanwhile: each may add a session to it."""
+    """Lock the folder, because any run may add a session to its .gitignore."""
     import fcntl
 
     with disk.closing(disk.open_folder(folder)) as fd:
-        # Some network's file systems lock no folder.
+        # Some network file systems can't lock a folder.
         with suppress(OSError):
             fcntl.flock(fd, fcntl.LOCK_EX)
         yield

@@ -1,8 +1,8 @@
-"""The one way to call git. No program that a repository's own configuration names is run.
+"""The only module that calls git. It never runs a program that a repository's own configuration names.
 
-A repository's configuration is data from whoever made it. A folder that looks like a bare repository can be committed
-as ordinary files, and a `.git` folder comes with any unpacked archive. The environment and the user's configuration
-are the user's own, and count.
+A repository's configuration is untrusted: a folder that looks like a bare repository can be committed as ordinary
+files, and any unpacked archive can contain a `.git` folder. The environment and the user's own configuration are
+trusted.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _OPTIONS = (
 _SET = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
-    # A partial clone fetches what it lacks with the program that its configuration names.
+    # A partial clone runs the program that its configuration names to fetch missing objects.
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_ALLOW_PROTOCOL": "none",
-    # What stands in for an object here is in no clone.
+    # A replacement object exists only in this repository, not in its clones.
     "GIT_NO_REPLACE_OBJECTS": "1",
 }
 _KEPT = ("GIT_CONFIG", "GIT_EXEC_PATH")
-"""What variables of git's that are kept begin with. All others may name another repository, or change an answer."""
+"""Prefixes of git's variables that we keep. Any other may name another repository, or change an answer."""
 _OF_A_COMMIT = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
-"""What git tells its hooks of the commit at hand: that of `git commit FILE` has an index of its own."""
+"""Variables that git sets for its hooks to describe the commit: `git commit FILE` uses an index of its own."""
 _SECONDS = 300
-"""Git takes less, even for the whole history of a large repository. A named pipe would let it wait forever."""
+"""Git needs less, even for the whole history of a large repository. On a named pipe it would wait forever."""
 
 
 def call(
@@ -54,20 +54,21 @@ def call(
     state: str = "",
     remedy: str = "See what git says about it, and run again.",
 ) -> bytes:
-    """Return what git printed, with `given` on its stdin.
+    """Run git with `given` on its stdin, and return its stdout.
 
-    `at` is the top of a work tree, as work_trees() gives it; whatever repository the environment names, that one is
-    asked. Without it the one of the working folder is, as a hook of git's means it. `trusted` is the top of a work
-    tree that another user may own. Filters (`filter.*.clean`) run in `git add`, as in the user's own: call that only
-    without `at`. Raises FileFailed where there is no git, it does not end in time, or its exit code is not `fine`.
+    `at` is the top of a work tree, as returned by work_trees(); the call then uses that repository, whatever the
+    environment names. Without `at` it uses the repository of the working folder, as git sets it for a hook. `trusted`
+    is the top of a work tree that may belong to another user. `git add` runs the configured filters
+    (`filter.*.clean`), as it does for the user: call it only without `at`. Raises FileFailed if git is not installed,
+    does not finish in time, or exits with a code that is not in `fine`.
     """
-    # Imported here: hardly any run calls git.
+    # Imported here because hardly any run calls git.
     import subprocess
 
     options = [*_OPTIONS, *(["-c", f"safe.directory={os.path.realpath(trusted)}"] if trusted else [])]
     try:
         with _running(state):
-            # No shell reads the names, and the user's own git is meant.
+            # No shell parses the names. PATH lookup is intended: it finds the user's own git.
             done = subprocess.run(  # noqa: S603
                 ["git", *options, *arguments],  # noqa: S607
                 cwd=at,
@@ -101,21 +102,21 @@ def _running(state: str = NOT_CHANGED) -> Iterator[None]:
 def _environment(kept: tuple[str, ...] = ()) -> dict[str, str]:
     named = {name: value for name, value in os.environ.items() if name in kept or name.startswith(_KEPT)}
     others = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    # Git runs at the top of a work tree, where a stranger's program may stand: no name is looked up from there.
+    # Git runs at the top of a work tree, which may contain a stranger's programs: never look up a name there.
     path = os.pathsep.join(filter(os.path.isabs, os.get_exec_path()))
     return {**others, **named, **_SET, "PATH": path}
 
 
 LARGEST_BLOB = 32 << 20
-"""Bytes. A larger one is not read, so that no repository can make the reader use more memory."""
+"""Bytes. Larger blobs are not read, so that no repository can exhaust the reader's memory."""
 _LONGEST_ANSWER = 1 << 12
-"""Bytes of the line in which git says what an object is, or that there is none of that name."""
+"""Bytes of the line in which git reports an object's id, type and size, or that it is missing."""
 
 
 class Blobs:
-    """Reads what is in the repository of the innermost work tree around a folder, with one process of git's.
+    """Reads objects from the repository of the innermost work tree around a folder, with one git process.
 
-    Nothing is fetched, and no filter is run. The process starts with the first question. The blobs read last are held.
+    Fetches nothing and runs no filter. The process starts at the first read. The most recent blobs are cached.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -133,14 +134,14 @@ class Blobs:
         """End the process."""
         if self._process is not None:
             self._process.kill()
-            # What it was not asked any more is still in the pipe.
+            # Closing the pipe may fail: it still contains a question that git did not read.
             with suppress(OSError), self._process:
                 self._process = None
 
     def read(self, name: str) -> tuple[str, bytes] | None:
-        """Return the id and the content of a blob, by that or by `COMMIT:PATH` from the top.
+        """Return the id and the content of a blob, named by its id or by `COMMIT:PATH`, the path relative to the top.
 
-        None where the repository has none at hand, or one over LARGEST_BLOB. Raises FileFailed where git fails.
+        Return None if it is not in the local repository, or is over LARGEST_BLOB. Raises FileFailed if git fails.
         """
         if self.top is None or "\n" in name:
             return None
@@ -149,13 +150,13 @@ class Blobs:
         content = None
         try:
             with _running():
-                # Each question is answered before the next one is put.
+                # One question at a time: read each answer before the next question.
                 self._process = self._process or _started(["cat-file", "--batch"], self.top)
                 with _stopped_in_time(self._process):
                     blob, content = _asked(self._process, name)
         finally:
             if content is None:
-                # It has ended, or is about to give what is no blob, or too large.
+                # The process failed, or its next output is content that we must not read.
                 self.close()
         if content is None or not blob:
             return None
@@ -166,13 +167,13 @@ class Blobs:
 
     @cached_property
     def is_shallow(self) -> bool:
-        """Tell whether the repository lacks old commits. Raises FileFailed."""
+        """True if the repository lacks old commits. Raises FileFailed."""
         return self.top is not None and b"true" in call(["rev-parse", "--is-shallow-repository"], at=self.top)
 
     def version(self, file: Path) -> tuple[str, bytes] | None:
-        """Read a file as HEAD has it. Raises FileFailed.
+        """Return the id and content of a file at HEAD, or None; see read(). Raises FileFailed.
 
-        In a hook of git's, the commit before HEAD is asked: `commit --amend` replaces HEAD.
+        In a git hook, use the commit before HEAD, because `commit --amend` replaces HEAD.
         """
         if self.top is None:
             return None
@@ -202,10 +203,10 @@ def _stopped_in_time(process: Popen[bytes]) -> Iterator[None]:
 
 
 def out_of_reach(blobs: Collection[str], file: Path) -> set[str]:
-    """Find which blobs no commit has that HEAD comes from: git deletes them. `file` had them. Raises FileFailed."""
+    """Return the blobs that are unreachable from HEAD: git will delete them. `file` had them. Raises FileFailed."""
     lost, top = set(blobs), next(work_trees(file.parent), None)
     own = f":(top,literal){os.path.relpath(os.path.realpath(file), top)}"
-    # The whole history only where another name may have had them: as far as needed, and never all of it at once.
+    # Search the file's own history first, and the whole history only if blobs are left. Stop at the last one found.
     for names in ([own], []):
         if top is None or not lost:
             break
@@ -227,11 +228,11 @@ BRING_BACK = (
     "A squash, a rebase or a filter left that commit out of the branch, or the clone is only a part: fetch a branch or "
     "a tag that comes from it ('git fetch origin refs/pull/NUMBER/head' on GitHub), or work in a clone that has it."
 )
-"""What to do where a commit is gone."""
+"""The remedy if a commit is missing."""
 
 
 def _asked(process: Popen[bytes], name: str) -> tuple[str, bytes | None]:
-    """Read a blob; its id is empty where there is none of that name, and None follows what is not to be read."""
+    """Return a blob's id and content: ("", b"") if it is missing, ("", None) if not a blob or too large to read."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(os.fsencode(f"{name}\n"))
@@ -251,35 +252,36 @@ def _asked(process: Popen[bytes], name: str) -> tuple[str, bytes | None]:
 
 
 def work_trees(folder: Path) -> Iterator[Path]:
-    """Yield the tops of the work trees that a folder is in, the innermost first: the folders that hold a `.git`.
+    """Yield the tops of the work trees that contain a folder, innermost first: the folders that hold a `.git`.
 
-    Nothing that is called `.git` can be committed. So git is asked there, never in what may only look like a
-    repository.
+    Git cannot commit anything named `.git`, so none of these is just committed files that look like a repository.
     """
     real = Path(os.path.realpath(folder))
     return (each for each in (real, *real.parents) if os.path.lexists(each / ".git"))
 
 
 def in_work_tree(folder: Path) -> bool:
-    """Tell whether a folder is in any work tree, or may be in the one that the environment names."""
+    """True if a folder is in a work tree, or may be in the one that the environment names."""
     return any(map(os.environ.get, _OF_A_COMMIT[:2])) or next(work_trees(folder), None) is not None
 
 
 def work_tree(state: str = "") -> Path:
-    """Ask for the top of the work tree that a hook of git's means, without links. Raises FileFailed."""
+    """Return the top of the work tree that a git hook runs for, with links resolved. Raises FileFailed."""
     return Path(os.path.realpath(_path(call(["rev-parse", "--show-toplevel"], state=state))))
 
 
 def known(files: Iterable[Path]) -> dict[Path, FileFailed | None]:
-    """Find which of some files git has in any commit that it can still find, in an index or in a stash.
+    """Return the files that git has in a reachable commit, an index, the reflog or a stash.
 
-    It may have what is in a folder that is a submodule in any of these: a checkout removes the folder's `.git`, and
-    brings it back with the files. A file in the folder's place counts as well; telling the two apart would take more
-    questions.
+    A file's value is None, or the error if git failed: such a file counts as known.
 
-    The folders that the files are in must not be links. Asked are the repositories of the work trees around a file,
-    and the one that the environment names: the user keeps its folder elsewhere, and chose it. Where git does not
-    answer the file counts as known, with the error. Git is asked a few times a work tree, not a few times a file.
+    Files in a folder that any of these records as a submodule count as known too: a checkout removes the folder's
+    `.git` and restores it with the files. So does a file recorded in the folder's place; telling the two apart would
+    take more calls.
+
+    The files' folders must not be links. Searches the repositories of the work trees around each file, and the one that
+    the environment names: the user chose it, and keeps its `.git` elsewhere. Git is called a few times per work tree,
+    not per file.
     """
     files = list(files)
     asked: defaultdict[tuple[Path, Path | None], dict[str, Path]] = defaultdict(dict)
@@ -307,31 +309,31 @@ def known(files: Iterable[Path]) -> dict[Path, FileFailed | None]:
 
 
 def _names_in(top: Path, at: Path | None, files: Iterable[Path]) -> Iterator[str]:
-    """Yield at least the names of the files that git has, from the top. `at` is call()'s. Raises FileFailed.
+    """Yield names of files that git has, relative to the top, including all wanted ones. Raises FileFailed.
 
-    Plumbing alone: `git log` runs the program that checks signatures where a configuration says so.
+    `at` is as in call(). Only plumbing commands: `git log` would run the signature checker that a configuration names.
     """
     names = [os.path.relpath(file, top) for file in files]
     if odd := [name for name in names if set(name) & set("\r\n")]:
         raise FileFailed(f"the name {odd[0]!r} contains a line break", where=top)
-    # A system may give the letters of a name apart from their accents, as git does not.
+    # The system may return names with decomposed accents (NFD); git composes them.
     asked = dict.fromkeys([*names, *map(_composed, names)])
     submodules = False
-    # It names the submodules of a work tree: git removes no other repository with a checkout.
+    # .gitmodules lists the submodules; a checkout never removes any other nested repository.
     for said in (_changed_with([*asked, ".gitmodules"], at), *_indexes(top, at)):
         there = os.fsdecode(said).split("\0")
         submodules = submodules or ".gitmodules" in there
         yield from there
     if submodules and (folders := dict.fromkeys(each for name in asked for each in _folders_of(name))):
-        # Only now: a folder of many files is in many commits.
+        # Only if there are submodules: a large folder is in many commits.
         yield from os.fsdecode(_changed_with(folders, at)).split("\0")
 
 
 def _changed_with(names: Iterable[str], at: Path | None) -> bytes:
-    """List the names of all that changed in the commits in which any of some names did. Raises FileFailed."""
+    """Return the names of all files changed by the commits that changed any of `names`. Raises FileFailed."""
     given = "".join(f"{name}\n" for name in ("--", *(f":(top,literal){name}" for name in names)))
     listed = call(["rev-list", "--all", "--reflog", "--full-history", "--stdin"], at=at, given=os.fsencode(given))
-    # A .gitmodules may say that changes of a submodule are of no interest.
+    # A .gitmodules file can tell git to ignore changes of a submodule.
     shown = ["--ignore-submodules=none", "--no-renames", "--no-commit-id", "--name-only", "-z"]
     changed = ["diff-tree", "--stdin", "-r", "-m", "--root", *shown]
     return call(changed, at=at, given=listed)
@@ -342,9 +344,9 @@ def _folders_of(name: str) -> Iterator[str]:
 
 
 def _indexes(top: Path, at: Path | None) -> Iterator[bytes]:
-    """Yield the names in the index at hand, and in that of each work tree of its repository. Raises FileFailed.
+    """Yield the names in the current index, and in the index of each work tree of the repository. Raises FileFailed.
 
-    The folder of a linked work tree may be gone, or on a disk that is off: its index lies in the repository.
+    The folder of a linked work tree may be deleted or on an unmounted disk, but its index is in the repository.
     """
     listed = ["ls-files", "-z", "--full-name", ":/"]
     yield call(listed, at=at)

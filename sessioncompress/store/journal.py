@@ -1,6 +1,6 @@
 """The journal: one JSON object a line for each rewritten line, each replaced block, and each run, the commit point.
 
-What stands behind the last run record was never committed. This module only reads.
+Records after the last run record were never committed. This module only reads.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from sessioncompress.store.originals import FRAME_BYTES, InBlob, Place
 from sessioncompress.store.records import BlockRecord, CheckpointRecord, Command, Dropped, LineRecord, RunRecord
 
 _MOST_ASKED = 8
-"""Of the records of one line so many are asked for a place: a session may hold thousands of equal lines."""
+"""Maximum places of one line that are compared: a session may have thousands of identical lines."""
 _MOST_SAID = 200
-"""Characters of what an error says of a record, which may quote it."""
+"""Maximum characters of an error about a record, which may quote it."""
 ONE_SIDE = (
     "If a git merge combined two sides here, take the session and both files of its store from one side: "
     "'git checkout COMMIT -- FILE ...'."
 )
-"""What to do where the files of a store do not go together."""
+"""The remedy if the files of a store do not match."""
 _NOTHING: Mapping[str, Any] = {}
 
 
 class _Rows:
-    """Finds the rows of a key, the newest first."""
+    """Finds the rows of a key, newest first."""
 
     def __init__(self, keys: Iterable[tuple[int, Hashable]]) -> None:
         self._newest: dict[Hashable, int] = {}
         self._before: dict[int, int] = {}
-        """The row with the same key before a row, where there is one."""
+        """Links a row to the previous row with the same key."""
         for row, key in keys:
             if (before := self._newest.get(key)) is not None:
                 self._before[row] = before
@@ -61,51 +61,51 @@ class _Rows:
 
 
 class Standing:
-    """The runs of a journal that no restore took back, by their numbers.
+    """The runs of a journal that no restore took back, by number.
 
-    No record is compared with all before it: a stranger's journal may have any number of them.
+    Adding a run never compares it with all before it, because an untrusted journal may have any number of them.
     """
 
     def __init__(self) -> None:
         self.dead: set[int] = set()
-        """The runs that died before the session was put in place."""
+        """The runs that died before their session was put in place."""
         self._last: RunRecord | None = None
         self._in_place: dict[int, None] = {}
         self._named: dict[str, list[int]] = {}
         self._undone: dict[str, int] = {}
-        """The newest run of a name that was taken back."""
+        """The newest undone run of each name."""
         self._rewriting: list[int] = []
-        """The runs that wrote no checkpoint. Here, as by their names, those that went since may stand too."""
+        """The runs that wrote no checkpoint. Like `_named`, it may still list runs that are no longer in place."""
         self._partly: set[int] = set()
-        """Those of which a restore of them alone left a part."""
+        """The runs that were taken back only in part by a restore of a single run."""
         self._touched = 0
-        """The number below which each run that is in place was taken back in part."""
+        """Every run in place with a number below this was taken back in part."""
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The runs in place, the oldest first."""
+        """The numbers of the runs in place, oldest first."""
         return tuple(sorted(self._in_place))
 
     def __contains__(self, number: int) -> bool:
         return number in self._in_place
 
     def named(self, name: str) -> frozenset[int]:
-        """Find the runs in place that a user calls so: a command may have written a session more than once."""
+        """Return the runs in place with this name: one command may have written a session more than once."""
         return frozenset(filter(self._in_place.__contains__, self._named.get(name, ())))
 
     def touched(self, number: int) -> bool:
-        """Tell whether a restore took back a part of a run that is in place."""
+        """True if a run is in place and a restore took back a part of it."""
         return (number < self._touched or number in self._partly) and number in self
 
     def add(self, number: int, run: RunRecord) -> None:
-        """Take the next record."""
+        """Add the next run."""
         last = self._last
         if (
             last is not None
             and (last.modified == run.modified > 0 or last.id == run.id != "")
             and (last.original_size, last.command) == (run.original_size, run.command)
         ):
-            # It met the session as the one before had, and did the same: that one died before the swap.
+            # It found the session as the previous run did, and did the same: that run died before the swap.
             self.dead.add(number - 1)
             self._in_place.pop(number - 1, None)
         self._last = run
@@ -117,7 +117,7 @@ class Standing:
         elif run.command == Command.RESTORE_MARKERS and run.undoes:
             for name in run.undoes:
                 if name not in self._named and name in self._undone:
-                    # Somebody put the session back as that run left it.
+                    # Someone put the session back to the state after that run.
                     back = self._undone.pop(name)
                     self._in_place[back], self._named[name] = None, [back]
                 self._partly.update(self._named.get(name, ()))
@@ -142,11 +142,11 @@ class Standing:
 
 
 class Journal:
-    """All committed records. `size` is the journal's committed length, `store_size` the originals'.
+    """All committed records. `size` is the journal's committed length in bytes, `store_size` that for the originals.
 
-    `broken` is the number of the first run's line whose records are not as it wrote them, 0 where all are.
+    `broken` is the line number of the first run whose records were changed after it wrote them, or 0.
 
-    Line and block records are named by their row: 0 for the first of their type. A SHA-256 is given in bytes.
+    Line and block records are identified by row, counted from 0 for each type. SHA-256 digests are passed as bytes.
     """
 
     def __init__(self) -> None:
@@ -155,34 +155,34 @@ class Journal:
         self.store_size = 0
         self.broken = 0
         self.is_ours = True
-        """True if this user signed all runs on this machine, so nobody else can have planted them."""
+        """True if this user signed all runs on this machine, so no one else can have planted them."""
         self._checkpoints: dict[tuple[str, ...], CheckpointRecord] = {}
-        """The newest record of each, by its lines."""
+        """The newest record of each checkpoint, by its lines."""
         self._dropped: list[Dropped] = []
-        """Those of the checkpoint whose record comes behind them."""
+        """Dropped records whose checkpoint record has not been read yet; it follows them."""
         self._lines: list[tuple[bytes, bytes, Place | InBlob | None, bool, int]] = []
-        """The fields of each line record, with the SHA-256 in bytes: they take half."""
+        """The fields of each line record, with SHA-256 digests as bytes to halve the memory."""
         self._blocks: list[BlockRecord] = []
         self._owners = array("I")
         self._ends = [(0, 0)]
-        """The number of line and of block records at the beginning, and at each run's end."""
+        """The numbers of line and block records at the start, and at the end of each run."""
         self._sizes = array("Q")
-        """The bytes of the store at each run's end."""
+        """Bytes of the store at the end of each run."""
         self._made_by: dict[tuple[str, ...], int] = {}
         """The number of the run that wrote a checkpoint, by the checkpoint's lines."""
         self._ended_by: dict[tuple[str, ...], int] = {}
-        """That of the newest one that took it out."""
+        """The number of the newest run that removed a checkpoint."""
         self.standing = Standing()
 
     def add(self, record: LineRecord | BlockRecord | Dropped | CheckpointRecord) -> None:
-        """Add a record; a block belongs to the line before it. Raises ValueError where its run has none."""
+        """Add a record; a block belongs to the line record before it. Raises ValueError if its run has none."""
         if isinstance(record, LineRecord):
             was, now = bytes.fromhex(record.sha256), bytes.fromhex(record.rewritten)
             self._lines.append((was, now, record.place, record.edit, record.line))
         elif isinstance(record, Dropped):
             self._dropped.append(record)
         elif isinstance(record, CheckpointRecord):
-            # A run that took one out may have been killed before the session changed: it is looked for again.
+            # Keep an ended checkpoint: its run may have been killed before the session changed, so look for it again.
             known = self._checkpoints.get(record.lines)
             if record.ended and known is not None:
                 self._checkpoints[record.lines] = record._replace(dropped=known.dropped, alike=known.alike)
@@ -191,7 +191,7 @@ class Journal:
             self._checkpoints.pop(record.lines, None)
             dropped = tuple(self._dropped)
             if known is not None:
-                # A backup of the session may hold the one that was written before.
+                # A backup of the session may contain the checkpoint in its earlier form.
                 alike = known.alike or bool(known.dropped) != bool(dropped)
                 record = record._replace(alike=alike)
                 dropped = dropped or known.dropped
@@ -206,17 +206,17 @@ class Journal:
 
     @property
     def checkpoints(self) -> Sequence[CheckpointRecord]:
-        """The newest record of each checkpoint, the oldest first."""
+        """The newest record of each checkpoint, oldest first."""
         return tuple(self._checkpoints.values())
 
     @property
     def spans(self) -> Iterator[tuple[RunRecord, int]]:
-        """Yield the runs, each with the byte of the originals at which it began to write."""
+        """Yield each run with the byte of the originals at which it started to write."""
         return zip(self.runs, [0, *(run.store_size for run in self.runs)], strict=False)
 
     @cached_property
     def kept(self) -> Sequence[int]:
-        """The line records whose originals are kept, in the order in which these are stored."""
+        """The rows of the line records whose originals are stored, in storage order."""
         places = ((row, place) for row, (_, _, place, *_) in enumerate(self._lines) if place)
         order = (
             (("", each.frame * FRAME_BYTES + each.offset) if isinstance(each, Place) else (each.blob, each.offset), row)
@@ -226,32 +226,32 @@ class Journal:
 
     @property
     def blobs(self) -> frozenset[str]:
-        """The git blobs in which originals are."""
+        """The ids of the git blobs that contain originals."""
         return frozenset(place.blob for _, _, place, *_ in self._lines if isinstance(place, InBlob))
 
     @property
     def counts(self) -> tuple[int, int]:
-        """The number of line and of block records."""
+        """The numbers of line and block records."""
         return len(self._lines), len(self._blocks)
 
     def line(self, row: int) -> LineRecord:
-        """Read a line record."""
+        """Return a line record."""
         was, rewritten, place, is_edit, line = self._lines[row]
         return LineRecord(was.hex(), place, rewritten.hex(), is_edit, line)
 
     def block(self, row: int) -> tuple[LineRecord, BlockRecord]:
-        """Read a block record, with that of the original in which it stood: see placed()."""
+        """Return a block record, preceded by the record of the original that contained it; see placed()."""
         return self.placed(self._owners[row]), self._blocks[row]
 
     def blocks_of(self, row: int) -> Sequence[BlockRecord]:
-        """Find the block records of a line record."""
+        """Return the block records of a line record."""
         first = bisect_left(self._owners, row)
         return self._blocks[first : bisect_right(self._owners, row, first)]
 
     @cached_property
     def _firsts(self) -> Sequence[bytes]:
-        """The SHA-256 of what the agent wrote, of each line record: what an edit was, an earlier run may have made."""
-        # Only earlier records count, so that no chain has an end that is its beginning.
+        """The SHA-256 of the line that the agent wrote, for each line record. An edit's `was` may be our own output."""
+        # Only earlier records are followed, so no chain can loop.
         made: dict[bytes, bytes] = {}
         firsts: list[bytes] = []
         for was, now, _, is_edit, _ in self._lines:
@@ -269,25 +269,25 @@ class Journal:
 
     @cached_property
     def _replacements(self) -> _Rows:
-        """The block records by what identifies their replacements: each row doubled, since an image has two."""
-        # The same text may stand for many originals, in calls and in values of any kind.
+        """The block records by the identities of their replacements. Rows are doubled, because an image has two."""
+        # The same text may replace many originals, in calls and in values of any kind.
         blocks = enumerate(self._blocks)
         return _Rows((2 * row + at, hash(key)) for row, block in blocks for at, key in enumerate(block.identities()))
 
     def rewriting(self, sha256: bytes) -> int | None:
-        """Find the newest line record of a rewritten line."""
+        """Return the newest line record of a rewritten line, or None."""
         return self._rewritten.get(sha256)
 
     def rewritings(self, sha256: bytes) -> list[int]:
-        """Find the line records of a rewritten line, in their order."""
+        """Return the line records of a rewritten line, oldest first."""
         return list(self._rewritten.all(sha256))[::-1]
 
     def original(self, sha256: bytes) -> int | None:
-        """Find the newest line record of an original."""
+        """Return the newest line record of an original, or None."""
         return self._originals.get(sha256)
 
     def originals(self, sha256: bytes) -> list[int]:
-        """Find the line records of an original, in their order."""
+        """Return the line records of an original, oldest first."""
         return list(self._originals.all(sha256))[::-1]
 
     @cached_property
@@ -297,31 +297,31 @@ class Journal:
         return {(self._firsts[owner], block.ref): row for owner, block, row in blocks}
 
     def named(self, ref: str, original: bytes) -> BlockRecord | None:
-        """Find the record of what a reference in an original's rewritten line names."""
+        """Return the record that a reference in an original's rewritten line refers to, or None."""
         row = self._named.get((original, ref))
         return None if row is None else self._blocks[row]
 
     def original_of(self, row: int) -> bytes:
-        """Return the SHA-256 of a line record's original: of what the agent wrote."""
+        """Return the SHA-256 of a line record's original, the line that the agent wrote."""
         return self._firsts[row]
 
     def place(self, original: bytes, was: bytes) -> Place | InBlob | None:
-        """Find where what a line was is kept, by its SHA-256 and that of its original.
+        """Return the place of a line's earlier content, by its SHA-256 and its original's, or None if no run stored it.
 
-        A run that kept nothing may come before or behind one that did.
+        Some runs on the same line may have stored nothing, so search all of them.
         """
         rows = (self._lines[row] for row in self._originals.all(original))
         places = list(islice((place for each, _, place, *_ in rows if each == was and place), _MOST_ASKED))
-        # A commit may go.
+        # Prefer the store: a commit may disappear.
         return min(places, key=lambda place: isinstance(place, InBlob), default=None)
 
     def placed(self, row: int) -> LineRecord:
-        """Return the record of a line as if its original had become at once what the line record says."""
+        """Return a line record that leads directly from the agent's original to this record's rewritten line."""
         original = self._firsts[row]
         return LineRecord(original.hex(), self.place(original, original), self._lines[row][1].hex())
 
     def missing(self, there: Container[bytes], runs: Container[int]) -> list[LineRecord]:
-        """Return a record of each original of which no line is `there`, if a run that stands or of these rewrote it."""
+        """Return a record for each original that is not in `there`, if a run in place or one of `runs` rewrote it."""
         return [
             self.placed(row)
             for row, original in enumerate(self._firsts)
@@ -331,7 +331,7 @@ class Journal:
         ]
 
     def replaced(self, key: OurKey) -> Iterator[int]:
-        """Yield the block records of the replacements that a key identifies, from the newest on."""
+        """Yield the block records of the replacements with this identity, newest first."""
         found = (doubled // 2 for doubled in self._replacements.all(hash(key)))
         return (row for row in found if key in self._blocks[row].identities())
 
@@ -339,44 +339,44 @@ class Journal:
         return next(self.replaced(key), None) is not None
 
     def origin(self, key: OurKey) -> Origin | None:
-        """Return the original of a replacement of ours, None where it is none."""
+        """Return the original of our replacement, or None if it is not ours."""
         row = next(self.replaced(key), None)
         return None if row is None else self._blocks[row].origin
 
     @property
     def references(self) -> Iterator[tuple[str, str]]:
-        """Yield the references, each with the digest of what it names."""
+        """Yield each reference with the digest of its content."""
         return ((block.ref, block.digest) for block in self._blocks)
 
     @property
     def lengths(self) -> layout.Lengths:
-        """The committed lengths of both files."""
+        """The committed lengths of both files, in bytes."""
         return layout.Lengths(self.store_size, self.size)
 
     @property
     def unaccounted(self) -> int:
-        """The bytes of the store that no run in place accounts for: restores, and runs that were undone, left them."""
+        """Bytes of both files that no run in place accounts for: left by restores, and by runs that were undone."""
         return self.size + self.store_size - max((self._sizes[each] for each in self.standing.numbers), default=0)
 
     @property
     def session_id(self) -> str:
-        """The session's id in its newest run; empty where no run noted one."""
+        """The session's id in the newest run that recorded one, or empty."""
         return next((run.session_id for run in reversed(self.runs) if run.session_id), "")
 
     @property
     def session_ids(self) -> tuple[str, ...]:
-        """All ids that runs noted: another session may have lain at the path before this one."""
+        """All ids that runs recorded: the path may have belonged to another session before."""
         return tuple(dict.fromkeys(run.session_id for run in self.runs if run.session_id))
 
     @cached_property
     def _makers(self) -> Sequence[int]:
-        """The number of the run that made each line record, or of the newest that named it in `again`."""
+        """The number of the run that made each line record, or of the newest run that lists it in `again`."""
         makers = array("I")
         named: list[tuple[int, int, int]] = []
         for number, (run, (end, _)) in enumerate(zip(self.runs, self._ends[1:], strict=True)):
             named += [(first, min(first + size, len(makers)), number) for first, size in run.again]
             makers.extend(repeat(number, end - len(makers)))
-        # A stranger's runs may all name all rows: each row looks only at the ranges that begin or end there.
+        # An untrusted journal's runs may all list all rows: visit each range only where it starts and ends.
         named.sort(reverse=True)
         newest: list[tuple[int, int]] = []
         for row in range(len(makers)) if named else ():
@@ -390,15 +390,15 @@ class Journal:
         return makers
 
     def run_of(self, row: int) -> int:
-        """Find the number of the run whose change a line record tells of."""
+        """Return the number of the run that made a line record's change."""
         return self._makers[row]
 
     def stands(self, row: int) -> bool:
-        """Tell whether no restore took back the run whose change a line record tells of."""
+        """True if no restore took back the run that made a line record's change."""
         return self.run_of(row) in self.standing
 
     def checkpoints_of(self, runs: Container[int]) -> list[CheckpointRecord]:
-        """Find the checkpoints that some runs wrote."""
+        """Return the checkpoints that any of these runs wrote."""
         return [each for each in self.checkpoints if self._made_by[each.lines] in runs]
 
     def lifetime(self, checkpoint: CheckpointRecord) -> range:
@@ -407,30 +407,30 @@ class Journal:
         return range(made, self._ended_by.get(checkpoint.lines, made) if checkpoint.ended else len(self.runs))
 
     def maker(self, checkpoint: CheckpointRecord) -> RunRecord:
-        """Find the run that wrote a checkpoint."""
+        """Return the run that wrote a checkpoint."""
         return self.runs[self._made_by[checkpoint.lines]]
 
     @property
     def has_checkpoint(self) -> bool:
-        """Whether a checkpoint was written that no restore took out."""
+        """True if a checkpoint was written that no restore removed."""
         return any(not each.ended for each in self.checkpoints)
 
     @property
     def left(self) -> int:
-        """The number of old lines that left the session for summaries in it; what a document lost for one is one."""
+        """The number of old lines that summaries in the session replaced; a document's part counts as one line."""
         standing = [each for each in self.checkpoints if not each.ended]
         lines = sum(dropped.lines for each in standing for dropped in each.dropped)
         return lines + sum(each.removed is not None for each in standing)
 
     def end_run(self, run: RunRecord) -> None:
-        """Add a run, whose records have been added.
+        """Add a run after its records.
 
-        Raises ValueError where it does not go on from the run before it, or did not write the records that are there.
+        Raises ValueError if it does not continue from the previous run, or if its number of records is wrong.
         """
         grown = run.store_size - self.store_size
         lines, blocks = self._ends[-1]
         frames = {place.frame for _, _, place, *_ in self._lines[lines:] if isinstance(place, Place)}
-        # A merge may have put behind a run what another one wrote that began where this one did.
+        # A git merge may have appended a run that started from the same state as the run before it.
         elsewhere = frames and self.store_size not in frames if grown > 0 else grown < 0 or run.originals_sha256
         if elsewhere and not self.broken:
             raise ValueError("its run does not continue from the run before it")
@@ -439,7 +439,7 @@ class Journal:
             written = f"its run wrote {run.records[0]} line and {run.records[1]} block records"
             raise ValueError(f"{written}, but {added[0]} and {added[1]} are there")
         if len(self.runs) > 1 and not self.runs[-1].writes_checkpoint:
-            # What these, the first and the last run say of themselves is asked for; of any other only what it added.
+            # Policy and stats are used only for these runs, the first and the last: drop the others to save memory.
             self.runs[-1] = self.runs[-1]._replace(policy=_NOTHING, stats=_NOTHING)
         self.standing.add(len(self.runs), run)
         self.runs.append(run)
@@ -450,10 +450,10 @@ class Journal:
 
 
 def load(path: Path, *, to_hole: bool = False) -> Journal:
-    """Read the journal at a path; an empty one where there is none.
+    """Read the journal at a path, or return an empty one if the file is missing.
 
-    With `to_hole` what the file system says is a hole at its end is not read: no record stands there. Only to tell what
-    there is: some file systems have been wrong about holes, and what a run cuts off must not go by that.
+    With `to_hole`, stop at a trailing hole that the file system reports, because a hole contains no records. Use this
+    only for reports: some file systems have been wrong about holes, and no run may truncate a file because of one.
     """
     with failing(path):
         refuse_linked(path)
@@ -466,10 +466,10 @@ def load(path: Path, *, to_hole: bool = False) -> Journal:
 
 
 def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
-    """Read a journal up to its last run record, which is looked for in all of it, or before its byte `end`.
+    """Read a journal up to its last run record; with `end`, up to the last one that starts before that byte.
 
-    What is bad before that is damage, and behind it a torn append. Raises Damaged, naming the line, also of line ends
-    that were converted: no size and no seal fits then.
+    A bad record before that is damage; after it, it is a torn append. Raises Damaged, with the line number, also for
+    converted line ends: they break all sizes and seals.
     """
     position = committed = 0
     for raw in records.raw_records(file):
@@ -497,7 +497,7 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
             if isinstance(record, RunRecord):
                 body, written = records.unsealed(raw)
                 seal.update(body)
-                # Without a seal there is nothing to say, unless it was taken out: one that counts its records had one.
+                # A missing seal is only suspect if the run counts its records: all versions that do so write seals.
                 if written != seal.hexdigest().encode() and (written or record.records is not None):
                     journal.broken = journal.broken or number
                 seal = sha256()
@@ -521,7 +521,7 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
 
 
 def uncommitted(path: Path, start: int) -> Iterator[str]:
-    """Yield the SHA-256 of the lines that the records behind the committed bytes of a journal say were written."""
+    """Yield the SHA-256 of the lines that a journal's uncommitted records, from byte `start` on, list as written."""
     with open(open_file(path), "rb", buffering=1 << 20) as file:
         file.seek(start)
         for raw in records.raw_records(file):
@@ -538,6 +538,6 @@ _CHANGES = {LF: r"s/\r\n/\n/", CR_LF: r"s/\n/\r\n/"}
 
 
 def convert_back(file: str, pattern: str, to: bytes = LF) -> str:
-    """Write the command that ends a file's lines as they did, and what keeps git from converting such files."""
+    """Return a remedy: the command that converts a file's line ends back, and how to keep git from converting them."""
     command = f"perl -pi -e '{_CHANGES[to]}' {quote(file)}"
     return f"Convert them back: {command}, and run again. A line '{pattern} -text' in .gitattributes keeps git from it."

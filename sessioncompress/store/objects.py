@@ -1,6 +1,6 @@
-"""Objects of a store: listed, fetched, and put only if nobody else wrote meanwhile; nothing is ever deleted.
+"""Objects of a store in a bucket: list, fetch, and put them. Nothing is ever deleted.
 
-The condition of each write, that the object is still the one that was read, takes the place of a lock.
+Each write is conditional: it succeeds only if the object is still the version that was read. This replaces a lock.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CHUNK = 8 * MB
 
 
 class Object:
-    """An object and the file that it was fetched into, as both were then; `found` is None where there was none."""
+    """An object and its local file, both as of the construction; `found` is None if the object did not exist."""
 
     def __init__(self, url: str, path: Path, found: GetResult | None = None) -> None:
         self.url, self.path, self.found = url, path, found
@@ -39,22 +39,22 @@ class Object:
 
     @property
     def size(self) -> int:
-        """Its bytes, as it was fetched or met; 0 where there was none."""
+        """Bytes of the object when it was looked up, or 0 if it did not exist."""
         return self.found.meta["size"] if self.found else 0
 
     def pieces(self) -> Iterator[bytes]:
-        """Read what it held as it was met. Raises FileFailed."""
+        """Yield the content of the version that was looked up. Raises FileFailed."""
         with failing(self.url, NOT_CHANGED):
             if self.found is not None:
                 yield from map(bytes, self.found.stream(_CHUNK))
 
     @property
     def is_changed(self) -> bool:
-        """Whether the work wrote the file. One that it removed held nothing that a journal tells of."""
+        """True if the work wrote the file. A removed file held nothing that a journal refers to."""
         return _signature(self.path) not in (None, self._was)
 
     def put(self, content: bytes | None = None, *, state: str = STATE) -> None:
-        """Put the file, or some bytes, if the object is still what was fetched. Raises InUse, FileFailed."""
+        """Put the file, or `content`, if the object is still the version fetched. Raises InUse, FileFailed."""
         from obstore import exceptions, put
 
         store, key = place(self.url)
@@ -64,7 +64,7 @@ class Object:
             try:
                 version = put(store, key, data, mode=self._mode, attributes=attributes, use_multipart=False)
             except (exceptions.PreconditionError, exceptions.AlreadyExistsError) as error:
-                # The library may have tried again what had come through the first time.
+                # The library may have retried a put that had succeeded: check if the object already has our content.
                 data.seek(0)
                 version = _holding(self.url, data)
                 if version is None:
@@ -74,13 +74,13 @@ class Object:
             self._mode = _update(version)
 
     def is_overwritten(self) -> bool:
-        """Tell whether it is another version now than the one that was fetched or put last. Raises FileFailed."""
+        """True if the object is no longer the version that was last fetched or put. Raises FileFailed."""
         there = looked_up(self.url)
         return there is None or _update(there) != self._mode
 
 
 def _update(version: Mapping[str, Any]) -> Any:
-    """Make the condition that an object is still of this version."""
+    """Return the condition that an object is still this version."""
     return {part: version[part] for part in ("e_tag", "version") if version[part] is not None}
 
 
@@ -90,7 +90,7 @@ def _signature(path: Path) -> tuple[int, int, int] | None:
 
 
 def _holding(url: str, data: BinaryIO) -> ObjectMeta | None:
-    """Look up the object if it holds what is to be put."""
+    """Return the object's metadata if it holds exactly `data`, else None."""
     from obstore import get
 
     try:
@@ -102,22 +102,22 @@ def _holding(url: str, data: BinaryIO) -> ObjectMeta | None:
 
 
 def holds(url: str, path: Path, state: str) -> bool:
-    """Read an object back, and compare it with a file. Raises FileFailed."""
+    """True if an object has the content of a file; reads both. Raises FileFailed."""
     with failing(url, state), path.open("rb") as data:
         return _holding(url, data) is not None
 
 
 def put_new(url: str, path: Path, state: str) -> None:
-    """Put a file under a name that nobody else has, a part at a time. Raises FileFailed."""
+    """Upload a file in parts, under a name that no one else uses. Raises FileFailed."""
     from obstore import put
 
     with failing(url, state), path.open("rb") as data:
-        # Without a condition, which there is for an object in one piece only, and that would be in memory.
+        # Unconditional: conditions need an upload in one piece, which would be in memory.
         put(*place(url), data, chunk_size=_CHUNK, max_concurrency=2)
 
 
 def fetched(url: str, path: Path) -> Object:
-    """Fetch an object into a file, which gets its time of change; none is no error. Raises FileFailed."""
+    """Fetch an object into a file with the object's time; a missing object is no error. Raises FileFailed."""
     there = met(url, path)
     if there.found is None:
         return there
@@ -130,7 +130,7 @@ def fetched(url: str, path: Path) -> Object:
 
 
 def met(url: str, path: Path) -> Object:
-    """Look up an object, which a file at a path is to be put over, if at all; none is no error. Raises FileFailed."""
+    """Look up an object that put() may replace with the file at `path`; missing is no error. Raises FileFailed."""
     from obstore import get
 
     with failing(url, NOT_CHANGED):
@@ -141,7 +141,7 @@ def met(url: str, path: Path) -> Object:
 
 
 def ranged(url: str, start: int, end: int, state: str = NOT_CHANGED) -> Iterator[bytes]:
-    """Read a part of an object, as far as there is one. Raises FileFailed."""
+    """Yield the bytes of an object from `start` to `end`, or to its end if it is shorter. Raises FileFailed."""
     from obstore import get_range
 
     with failing(url, state):
@@ -166,7 +166,7 @@ def listed(url: str) -> Iterator[ObjectMeta]:
 
 
 def looked_up(url: str) -> ObjectMeta | None:
-    """Look up an object; None where there is none. Raises UsageError, FileFailed."""
+    """Return an object's metadata, or None if it does not exist. Raises UsageError, FileFailed."""
     from obstore import head
 
     store, key = place(url)
@@ -183,19 +183,19 @@ def changed_ns(meta: ObjectMeta) -> int:
 
 
 def root_of(url: str) -> str:
-    """What all URLs of a bucket begin with."""
+    """Return the prefix that all URLs of a bucket share, with the slash."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}/"
 
 
 def without_slash(url: str) -> str:
-    """Write a URL without a slash at its end."""
+    """Return a URL without trailing slashes."""
     root = root_of(url)
     return (root + url[len(root) :]).rstrip("/")
 
 
 def place(url: str) -> tuple[ObjectStore, str]:
-    """Split a URL into its bucket, for which a client is made once in a process, and its key. Raises UsageError."""
+    """Return a URL's bucket, as a client that is cached for the process, and its key. Raises UsageError."""
     root = root_of(url)
     key = url[len(root) :].rstrip("/")
     if key.startswith("/"):
@@ -210,7 +210,7 @@ def _client(bucket: str) -> ObjectStore:
 
     for name in ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AZURE_STORAGE_ENDPOINT"):
         if (given := os.environ.get(name)) and not given.startswith(("http://", "https://")):
-            # The library would not end there, but break off.
+            # The library would crash instead of raising an error.
             what, remedy = f"{name} is not a URL: {given!r}", "Set it as in http://localhost:9000."
             raise UsageError(what, where=bucket, state=NOTHING, remedy=remedy)
     retries: Any = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}
@@ -219,7 +219,7 @@ def _client(bucket: str) -> ObjectStore:
 
 
 def library() -> None:
-    """Raise UsageError where the library is not installed."""
+    """Raise UsageError if the library is not installed."""
     try:
         import obstore  # noqa: F401
     except ImportError as error:
@@ -229,14 +229,14 @@ def library() -> None:
 
 @contextmanager
 def failing(url: str, state: str) -> Iterator[None]:
-    """Turn the library's errors into a FileFailed with the first line of what it says, which names no secret."""
+    """Turn the library's errors into a FileFailed with the first line of the message, which contains no secret."""
     from obstore.exceptions import BaseError, InvalidPathError, PermissionDeniedError, UnauthenticatedError
 
     try:
         yield
     except (BaseError, FileNotFoundError, ValueError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
-        # Without the answer's body, which may name the access key.
+        # Drop the body of the response: it may contain the access key.
         said = lines[0].partition("<")[0][:300].rstrip(".: ")
         remedy = "Check the bucket, the network, and the credentials and the region in the environment."
         if isinstance(error, PermissionDeniedError | UnauthenticatedError):
@@ -248,7 +248,7 @@ def failing(url: str, state: str) -> Iterator[None]:
 
 @contextmanager
 def told_of(url: str, folder: Path) -> Iterator[None]:
-    """Name what errors say of a temporary folder by the URL of what is fetched into it."""
+    """Replace the path of a temporary folder in errors with the URL of the object that it is for."""
     try:
         yield
     except SessionCompressError as error:
@@ -261,7 +261,7 @@ def told_of(url: str, folder: Path) -> Iterator[None]:
 
 
 def tell(error: SessionCompressError, url: str, folder: Path) -> None:
-    """Name what an error says of a temporary folder by the URL of what is fetched into it."""
+    """Replace the path of a temporary folder in an error with the URL of the object that it is for."""
     here = str(folder)
     error.what, error.remedy = error.what.replace(here, url), error.remedy.replace(here, url)
     error.where = error.where and error.where.replace(here, url)

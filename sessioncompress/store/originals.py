@@ -1,4 +1,4 @@
-"""The originals of replaced lines, one stream of lines in zstd frames: how they are packed, and read back."""
+"""The originals of replaced lines: packing them into zstd frames as one stream of lines, and reading them back."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-__all__ = ["zstd"]  # others take it from here, whichever it is
+__all__ = ["zstd"]  # other modules import it from here, whichever it is
 
 FRAME_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-"""How every zstd frame begins."""
+"""The first bytes of every zstd frame."""
 FRAME_BYTES: Final = 2 << 20
-"""The content of every frame but the last one of a run."""
+"""Bytes of content of every frame except the last of a run."""
 LONGEST_LINE: Final = 64 << 20
-"""Bytes. Longer lines are not kept, so that no record can make the reader use more memory."""
+"""Bytes. Longer lines are not stored, so that no record can exhaust the reader's memory."""
 FROM_MARKERS: Final = "'sessioncompress restore --from-markers' puts back all lines that can still be read"
-"""What is left to do where no copy of a file, or no clone, has what cannot be read."""
+"""The last remedy if no copy of a file, or no clone, has the unreadable original."""
 READ_BYTES: Final = 1 << 16
-"""Bytes of a frame that are read at once."""
+"""Bytes of a frame per read."""
 
 _LONGEST_FRAME: Final = FRAME_BYTES + (1 << 16)
-"""Bytes on disk: zstd adds at most a few thousand to what it cannot compress."""
+"""Bytes on disk: zstd adds at most a few thousand bytes to incompressible content."""
 _FLAGS: Final = len(FRAME_MAGIC)
-"""Where the byte stands that says what a frame's head holds."""
+"""Offset of the byte with the flags in a frame's header."""
 _CHECKSUM: Final = 0x04
 _WINDOW: Final = {int(zstd.DecompressionParameter.window_log_max): FRAME_BYTES.bit_length() - 1}
-"""A frame that asks for a larger window than our own content is none of ours."""
+"""Reject a frame that asks for a larger window than our frames need."""
 _OPTIONS: Final = {int(zstd.CompressionParameter.compression_level): 3, int(zstd.CompressionParameter.checksum_flag): 1}
 _PIECE: Final = 1 << 18
 _MOST_HELD: Final = 8 * FRAME_BYTES
-"""Bytes of frames that a reader holds."""
+"""Bytes of decoded frames that a reader caches."""
 _BESIDE: Final = 1 << 10
-"""Bytes that a frame takes besides, and more: many runs write few."""
+"""Bytes that a cached frame costs in addition to its content, rounded up: small runs make many small frames."""
 
 
 class Place(NamedTuple):
-    """Where a line is: the byte offset of a frame in the file, the offset in that frame's content, the line's length.
+    """The place of a line: a frame's byte offset in the file, the offset in the frame's content, and the line's length.
 
-    A line that does not end in its frame goes on at the start of the next one.
+    A line that does not end in its frame continues at the start of the next one.
     """
 
     frame: int
@@ -63,7 +63,7 @@ class Place(NamedTuple):
 
 
 class InBlob(NamedTuple):
-    """Where a line is that a commit has: the id of a git blob, the offset in it, the line's length."""
+    """The place of a line in a commit: the id of a git blob, the offset in it, and the line's length."""
 
     blob: str
     offset: int
@@ -71,11 +71,11 @@ class InBlob(NamedTuple):
 
 
 class Committed:
-    """Finds lines of a session that HEAD has, in the repository of the work tree around `store`.
+    """Finds lines of a session at HEAD, in the repository of the work tree around `store`.
 
-    `wanted` are the XXH3-64 of the lines, and `first` that of the session's first one. What does not begin with that,
-    such as a pointer of LFS, is no version of the session. `waits`: a line that HEAD does not have is left for a later
-    run, else it is stored.
+    `wanted` are the XXH3-64 hashes of the lines, `first` is the hash of the session's first line. A blob with another
+    first line, such as an LFS pointer, is no version of the session. If `waits`, lines that are not at HEAD are left
+    for a later run; otherwise they are stored.
     """
 
     def __init__(self, session: Path, store: Path, first: int, wanted: Container[int], *, waits: bool) -> None:
@@ -83,7 +83,7 @@ class Committed:
 
     @cached_property
     def lines(self) -> Mapping[bytes, InBlob] | None:
-        """The wanted lines that HEAD has, by their SHA-256; None where it has no version of the session at hand."""
+        """The wanted lines at HEAD by their SHA-256, or None if HEAD has no readable version of the session."""
         try:
             with git.Blobs(self._store) as blobs:
                 found = blobs.version(self._session)
@@ -105,26 +105,25 @@ class Committed:
 
 
 class OriginalsPacker:
-    """Packs lines into frames and hands them to `sink` in order.
+    """Packs lines into frames and passes them to `sink` in order.
 
-    `start` is the offset of the first frame in the file. A frame reaches the sink only if it decompresses to what went
-    in.
+    `start` is the offset of the first frame in the file. A frame is passed on only if it decompresses to its content.
     """
 
     def __init__(self, start: int, sink: Callable[[bytes], None]) -> None:
         self._sink = sink
         self.end = start
-        """Where what was packed ends in the file, and the frame that is being filled begins."""
-        # It grows with the first frame: most sessions do not fill one. Then it is used again, since new memory costs as
-        # much as the packing.
+        """The file offset of the end of the packed frames, and of the start of the next one."""
+        # It grows with the first frame, because most sessions do not fill one. Later frames reuse it: allocating memory
+        # takes as long as packing.
         self._content = bytearray()
         self._filled = 0
 
     def add(self, line: bytes) -> Place:
-        """Keep a line; return where it will be read. Raises ValueError if it is over LONGEST_LINE.
+        """Store a line and return its place. Raises ValueError if it is over LONGEST_LINE.
 
-        Behind a message of a document, which is no line of its own, a line ends that is no part of it: whoever reads
-        them without a record can tell one from the next.
+        A message of a document has no LF of its own. An LF is added after it, outside its place, so that lines can be
+        told apart without a record.
         """
         if len(line) > LONGEST_LINE:
             raise ValueError(f"a line of {len(line)} bytes is not kept")
@@ -141,7 +140,7 @@ class OriginalsPacker:
         return place
 
     def finish(self) -> None:
-        """Pack what is left."""
+        """Pack the rest."""
         if self._filled:
             del self._content[self._filled :]
             self._pack()
@@ -149,7 +148,7 @@ class OriginalsPacker:
 
     def _pack(self) -> None:
         content = self._content
-        # Fed in pieces, as it is read back: at once would take as much memory again as the content.
+        # Compress and verify in pieces: a single call would double the memory.
         compressor = zstd.ZstdCompressor(options=_OPTIONS)
         compressor.set_pledged_input_size(len(content))
         with memoryview(content) as view:
@@ -170,23 +169,23 @@ class OriginalsPacker:
 
 
 class OriginalsReader:
-    """Reads lines back from an originals file. Sizes that the file or a record declare are never trusted.
+    """Reads lines from an originals file. Sizes declared by the file or by a record are never trusted.
 
-    The file is opened for the first line that is read: a journal may name none. The frames read last are held: lines
-    are read in the order of the session, in which those that several runs kept, each in frames of its own, take turns.
+    Opens the file for the first line, because a journal may refer to none. Caches the most recent frames: lines are
+    read in session order, which alternates between the frames of different runs.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd = -1
         self._held: dict[int, tuple[bytes, int]] = {}
-        """What a frame holds and where the next one begins, by where it begins; the one asked for last is last."""
+        """Content of a frame and start of the next one, by the frame's start; the most recently used is last."""
         self._size = 0
         self._blobs: git.Blobs | None = None
         self._lacking: dict[str, tuple[str, str]] = {}
-        """Why a blob cannot be read and what to do, by its id: git is asked once."""
+        """Why a blob can't be read and the remedy, by blob id, so that git is asked once per blob."""
         self.way = ""
-        """What to do about the first original that was to be read from a commit, and was not; empty if all were."""
+        """The remedy for the first original that could not be read from a commit, or empty."""
 
     def __enter__(self) -> Self:
         return self
@@ -203,7 +202,7 @@ class OriginalsReader:
             self._blobs.close()
 
     def line(self, place: Place | InBlob, sha256_hex: str) -> bytes:
-        """Read the line at a place. Raises Unreadable unless all of it is there and has that SHA-256."""
+        """Return the line at a place. Raises Unreadable unless it is complete and its SHA-256 matches."""
         if isinstance(place, InBlob):
             return self._committed(place, sha256_hex)
         if not 0 <= place.bytes <= LONGEST_LINE or not 0 <= place.offset < FRAME_BYTES or place.frame < 0:
@@ -284,7 +283,7 @@ class OriginalsReader:
 
 
 def _why(blobs: git.Blobs) -> tuple[str, str]:
-    """Say why a repository does not have a blob, and what to do. Raises FileFailed."""
+    """Return why a repository lacks a blob, and the remedy. Raises FileFailed."""
     if blobs.top is None:
         return "its original is in a commit, and this is no clone", "Work in the clone it is from."
     shallow = "This clone is shallow: 'git fetch --unshallow' brings it."
@@ -301,11 +300,11 @@ def read_frame(
     step: int = FRAME_BYTES + 1,
     checksum: bool = True,
 ) -> int:
-    """Add what the frame at a byte of a file holds to `content`, `step` bytes a call; return where the frame ends.
+    """Append the content of the frame at byte `start` to `content`, `step` bytes a call; return the end of the frame.
 
-    Raises ZstdError where it is damaged, EOFError where it is cut off at `end`, OverflowError where it is larger than
-    any of ours. What came before is in `content` then, except for what the last call decompressed. Without `checksum`
-    the frame's own is not looked at.
+    Raises ZstdError if the frame is damaged, EOFError if it is cut off at `end`, OverflowError if it is larger than
+    any that we write. `content` then has everything up to the call that failed. Without `checksum` the frame's checksum
+    is ignored.
     """
     decoder = zstd.ZstdDecompressor(options=_WINDOW)
     position = start
@@ -314,7 +313,7 @@ def read_frame(
         if decoder.needs_input and not data:
             raise EOFError("the frame is cut off")
         if position == start and not checksum:
-            # Its head says then that no checksum stands at its end.
+            # Clear the flag, so that the decoder expects no checksum.
             flags = bytes(each & ~_CHECKSUM for each in data[_FLAGS : _FLAGS + 1])
             data = data[:_FLAGS] + flags + data[_FLAGS + 1 :]
         position += len(data)

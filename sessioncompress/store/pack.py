@@ -1,4 +1,4 @@
-"""The form of a pack: sessions with their stores in a tar archive of zstd frames, and the index that lies beside it."""
+"""The format of a pack: a tar archive, in zstd frames, of sessions with their stores, and the index file next to it."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ INDEX: Final = ".index"
 VERSION: Final = 1
 
 _LARGEST_WINDOW: Final = 27
-"""The largest that zstd, and so `tar --zstd`, reads without an option: 128 MiB."""
+"""The largest window that zstd, and so `tar --zstd`, reads without an option: 128 MiB."""
 _FRAME: Final = 3 << 20
-"""Compressed bytes behind which the next session begins a frame; to read one session, its frame is decompressed."""
+"""Compressed bytes after which the next session starts a new frame: reading a session decompresses its whole frame."""
 _LONGEST_FRAME: Final = 32 << 20
-"""Compressed bytes behind which even a session of the same family begins a frame: before, it repeats what is there."""
+"""Compressed bytes after which even a session of the same family starts a new frame, losing the repeats before it."""
 _ALIGNED: Final = 1 << 20
-"""Bytes of a file from which its blocks are counted from behind its first line, which of a fork is of another length.
+"""Minimum bytes of a file whose blocks are aligned to the end of its first line; a fork's has a different length.
 
-Of a repeat only what begins a block is remembered. Where forks have other blocks, each finds its parent, but not the
-forks before it, and so nothing once the parent is farther back than the window.
+In a repeat, zstd remembers only the start of each block. If forks were not aligned alike, each would match its parent
+but not the forks before it, and so nothing once the parent is outside the window.
 """
 _PIECE: Final = 1 << 18
 LONGEST_INDEX: Final = 64 << 20
 _LEAST_CONTENT: Final = 64 << 20
 _RATIO: Final = 2_000
-"""A frame is read up to the larger of so many bytes and so many times its own: no session compresses to less."""
+"""Limits of a frame's content: _LEAST_CONTENT, or _RATIO times the frame's bytes. No session compresses better."""
 _SKIPPED: Final = (0x184D2A5C).to_bytes(4, "little")
-"""Begins a frame that zstd passes over, and so tar: an archive ends with its index in one, which may get lost."""
+"""Magic of a skippable frame, which zstd and tar ignore. An archive ends with a copy of its index in such a frame."""
 _LAST: Final = b"sessidx1"
 _NEVER: Final = frozenset({FOLDER, ".git", "node_modules"})
-"""No session is looked for in such a folder, and none is put there."""
+"""Folders that are never searched for sessions, and to which none is unpacked."""
 MODE: Final = 0o777
 
 MOST: Final = (1 << 63) - 1
-"""The largest number that a call of the system takes."""
+"""The largest number that a system call accepts."""
 
 Count = Annotated[int, Meta(ge=0, le=MOST)]
 Time = Annotated[int, Meta(ge=-MOST, le=MOST)]
@@ -57,9 +57,9 @@ Digest = Annotated[str, Meta(min_length=64, max_length=64)]
 
 
 class State(StrEnum):
-    """What became of a session in a pack.
+    """The state of a session in a pack.
 
-    `LEFT`: it changed as it was packed, and stayed where it was. `MOVED`: a newer pack has it.
+    `LEFT`: it changed while it was being packed, so it stayed in its place. `MOVED`: a newer pack has it.
     """
 
     PACKED = "packed"
@@ -69,7 +69,7 @@ class State(StrEnum):
 
 
 class Member(Struct, frozen=True, rename="camel"):
-    """One file in a pack: its path below the packed folder, and where in the content of its frame it begins."""
+    """One file in a pack: its path relative to the packed folder, and its start in the content of its frame."""
 
     path: str
     size: Count
@@ -80,10 +80,10 @@ class Member(Struct, frozen=True, rename="camel"):
 
 
 class Entry(Struct, frozen=True, rename="camel", tag="session"):
-    """One session in a pack. Its first member is the session, and the others are its store, as in the archive.
+    """One session in a pack. The first member is the session, the others are its store, in archive order.
 
-    `frame` is the byte of the archive where its frame begins. `begun` is when its first entry was written, or empty,
-    and `packed_ns` when it was first packed, in nanoseconds.
+    `frame` is the byte of the archive at which its frame begins. `begun` is the time of its first entry, or empty, and
+    `packed_ns` the time of its first packing, in nanoseconds.
     """
 
     state: State
@@ -100,12 +100,12 @@ class Entry(Struct, frozen=True, rename="camel", tag="session"):
 
     @property
     def age(self) -> tuple[int, int]:
-        """What is greater for the newer of two at one place; a store tells times of change in whole seconds."""
+        """A sort key, greater for the newer of two at one place; an object store has times in whole seconds only."""
         return (self.members[0].mtime_ns, self.packed_ns)
 
     @property
     def path(self) -> str:
-        """Where the session was, below the packed folder."""
+        """The session's path, relative to the packed folder."""
         return self.members[0].path
 
     @property
@@ -115,26 +115,26 @@ class Entry(Struct, frozen=True, rename="camel", tag="session"):
 
     @property
     def content(self) -> tuple[str, ...]:
-        """What is equal for the same files at the same place alone."""
+        """A key that is equal only for the same files at the same place."""
         return (self.path, *(part for each in self.members for part in (each.path, each.sha256)))
 
 
 class _Head(Struct, frozen=True, rename="camel", tag="pack"):
     version: Annotated[int, Meta(ge=1)]
     size: Count = 0
-    """A later version may have another way to say it."""
+    """Bytes of the archive. Optional, so that a later version can record it in another way."""
     rows_sha256: str = ""
-    """Of all that stands behind the head: an archive goes by what its index says, so no row may get lost unseen."""
+    """Of all bytes after the head. It reveals lost rows: the index alone decides what counts as packed."""
 
 
 class Index(NamedTuple):
-    """What an index says: the size of the archive in bytes, and its sessions in their order there."""
+    """The content of an index: the size of the archive in bytes, and its sessions in archive order."""
 
     size: int
     entries: tuple[Entry, ...]
 
     def written(self) -> bytes:
-        """Write it as JSON lines."""
+        """Return the index as JSON lines."""
         rows = b"".join(msgspec.json.encode(row) + b"\n" for row in self.entries)
         return msgspec.json.encode(_Head(VERSION, self.size, sha256(rows).hexdigest())) + b"\n" + rows
 
@@ -142,7 +142,7 @@ class Index(NamedTuple):
 def read_index(path: Path) -> Index:
     """Read an index.
 
-    Raises Damaged where it is none, or names a file that no pack may hold; Refused where it is of a later version;
+    Raises Damaged if it is not an index, or names a file that no pack may hold; Refused if a later version wrote it;
     FileFailed.
     """
     try:
@@ -155,7 +155,7 @@ def read_index(path: Path) -> Index:
 
 
 def index_of(path: Path | str, data: bytes) -> Index:
-    """Read what is in an index; see read_index()."""
+    """Parse an index; see read_index()."""
     head: _Head | None = None
     entries: list[Entry] = []
     places: set[str] = set()
@@ -175,7 +175,7 @@ def index_of(path: Path | str, data: bytes) -> Index:
             continue
         if not _may_hold(entries[-1]):
             raise _bad_index(path, "this line names a file that no pack can hold", number)
-        # What became of a session is noted by its path.
+        # A session's state is recorded by its path, so paths must be unique.
         places.add(entries[-1].path)
         if len(entries) != len(places):
             raise _bad_index(path, "this line names the same session as another line", number)
@@ -193,7 +193,7 @@ def _bad_index(path: Path | str, what: str, line: int | None = None) -> Damaged:
 
 
 def _may_hold(entry: Entry) -> bool:
-    """Tell whether the paths of an entry stay below the packed folder: it may be a stranger's data."""
+    """True if an entry's paths stay below the packed folder: the index is untrusted."""
     first, *others = entry.members
     if not may_name(first.path):
         return False
@@ -202,12 +202,12 @@ def _may_hold(entry: Entry) -> bool:
 
 
 def may_name(path: str) -> bool:
-    """Tell whether an index may name a session by a path below the packed folder."""
+    """True if an index may use this path, relative to the packed folder, for a session."""
     return not any(step in ("", ".", "..") or "\0" in step or step.lower() in _NEVER for step in path.split("/"))
 
 
 class Source(NamedTuple):
-    """A file to pack: its path below the packed folder, its bytes in pieces and how many they are, and its status."""
+    """A file to pack: its path relative to the packed folder, its content, its size in bytes, mode, time and owner."""
 
     path: str
     pieces: Iterable[bytes]
@@ -218,7 +218,7 @@ class Source(NamedTuple):
 
 
 def source_of(path: str, fd: int, size: int | None = None) -> Source:
-    """Make a source of an open file, or of its first `size` bytes."""
+    """Return a source for an open file, or for its first `size` bytes."""
     found = os.fstat(fd)
     size = found.st_size if size is None else size
     mode = found.st_mode & MODE
@@ -233,7 +233,7 @@ def _pieces(fd: int, size: int) -> Iterator[bytes]:
 class PackWriter:
     """Writes a pack into an empty file; `size` counts its bytes.
 
-    `content` is about how many bytes will be packed: a small pack needs no large window to be read.
+    `content` is the approximate number of bytes to pack: a small pack gets a small window, to be read in less memory.
     """
 
     def __init__(self, fd: int, content: int) -> None:
@@ -244,9 +244,9 @@ class PackWriter:
                 int(parameter.compression_level): 5,
                 int(parameter.window_log): window,
                 int(parameter.enable_long_distance_matching): 1,
-                # Shorter repeats from far before take the place of longer ones: then forks of a session take far more.
+                # With a lower minimum, short distant matches replace longer ones, and forks take far more space.
                 int(parameter.ldm_min_match): 256,
-                # Of 2 to that power places one is remembered; more take a third of the time, and find no more.
+                # Remember one of 2**8 positions. More would cost a third of the time, and find no more.
                 int(parameter.ldm_hash_rate_log): 8,
                 int(parameter.checksum_flag): 1,
             }
@@ -259,9 +259,9 @@ class PackWriter:
         self.size = 0
 
     def add(self, sources: Sequence[Source], family: str) -> tuple[int, tuple[Member, ...]] | None:
-        """Pack the files of one session; return where its frame begins, and the members.
+        """Pack the files of one session; return the start of its frame, and the members.
 
-        None if a file has become shorter meanwhile: what stands in the archive is then of no session. Raises OSError.
+        Return None if a file became shorter meanwhile; no session then owns the bytes in the archive. Raises OSError.
         """
         size = self.size - self._frame
         is_full = self._content > max(_LEAST_CONTENT, _RATIO * size) // 2
@@ -294,7 +294,7 @@ class PackWriter:
         return Member(source.path, source.size, digest.hexdigest(), source.mode, source.mtime_ns, start)
 
     def finish(self, entries: Sequence[Entry] = ()) -> Index:
-        """Write the archive's end, and its index behind that; flush it to the disk. Raises OSError."""
+        """Write the end of the archive and then its index; flush both to disk. Raises OSError."""
         self._write(bytes(2 * tarfile.BLOCKSIZE))
         self._end_frame()
         rows = zstd.compress(Index(self.size, tuple(entries)).written())
@@ -324,7 +324,7 @@ class PackWriter:
 
 
 def _tar_header(source: Source) -> bytes:
-    """Make the header of a file in the archive; its time has nanoseconds, as a PAX record."""
+    """Return the tar header of a file; a PAX record holds the time in nanoseconds."""
     info = tarfile.TarInfo(source.path)
     info.size = source.size
     info.mode = source.mode
@@ -337,7 +337,7 @@ def _tar_header(source: Source) -> bytes:
 
 
 class Span(NamedTuple):
-    """An archive that is open, here or in a bucket: `read` gives its next bytes from a place on, at most to another."""
+    """An open archive, local or in a bucket. `read(start, end)` may return fewer bytes than that."""
 
     where: str
     size: int
@@ -346,7 +346,7 @@ class Span(NamedTuple):
 
 @contextmanager
 def opened(path: Path) -> Iterator[Span]:
-    """Open an archive on a disk. Raises FileFailed, as its reading does."""
+    """Open an archive on a disk. Raises FileFailed, and so does reading it."""
     with failing(path, ""):
         fd = open_file(path)
 
@@ -359,7 +359,7 @@ def opened(path: Path) -> Iterator[Span]:
 
 
 def index_in(span: Span) -> Index | None:
-    """Read the index that an archive ends with; None where it is older than these. Raises as read_index() does."""
+    """Return the index at the end of an archive, or None if it has none (early versions). Raises as read_index()."""
     end = _bytes(span, max(span.size - 16, 0), span.size)
     size = int.from_bytes(end[:8], "little")
     if not end.endswith(_LAST) or size > min(span.size - 16, LONGEST_INDEX):
@@ -369,7 +369,7 @@ def index_in(span: Span) -> Index | None:
         found = index_of(span.where, zstd.ZstdDecompressor().decompress(rows, max_length=LONGEST_INDEX))
     except zstd.ZstdError:
         return None
-    # As it was written it did not count itself.
+    # When the index was written, its size did not yet include the index itself.
     return found._replace(size=span.size)
 
 
@@ -382,10 +382,10 @@ def _bytes(span: Span, start: int, end: int) -> bytes:
 
 
 class PackReader:
-    """Reads sessions from an archive. What follows in a frame is read on, not anew.
+    """Reads sessions from an archive. Continues in the current frame if the next session is further on in it.
 
-    `bytes_read` counts what was read of the archive. Raises Unreadable where a session does not read back, Refused
-    where its index says that it is larger than its frame can hold, FileFailed.
+    `bytes_read` counts the bytes read from the archive. Raises Unreadable if a session does not read back, Refused if
+    the index gives it a size that its frame can't hold, FileFailed.
     """
 
     def __init__(self, span: Span, index: Index) -> None:
@@ -398,8 +398,8 @@ class PackReader:
         self.bytes_read = 0
 
     def read(self, entry: Entry, member: Member) -> Iterator[bytes]:
-        """Yield the bytes of a file; that they are all, and have its SHA-256, is told at the end."""
-        # The index says how large it is: what no frame of ours can hold is refused before anything of it is read.
+        """Yield the content of a file. Its length and SHA-256 are checked only at the end."""
+        # The size in the index is untrusted: refuse what our frames can't hold before reading any of it.
         most = max(_LEAST_CONTENT, _RATIO * (self._end_of(entry.frame) - entry.frame))
         if member.start + member.size > most:
             what = f"{member.path} in it would be larger than any session of ours in so small an archive"
@@ -418,13 +418,13 @@ class PackReader:
             raise self._unreadable(member, "its SHA-256 does not match the index")
 
     def check(self, entry: Entry) -> None:
-        """Read a session and its store, and compare them with the index."""
+        """Read a session and its store, and check them against the index."""
         for member in entry.members:
             for _ in self.read(entry, member):
                 pass
 
     def _end_of(self, at: int) -> int:
-        """Find where the frame ends in which a byte of the archive is."""
+        """Return the end of the frame that contains a byte of the archive."""
         return next((each for each in self._starts if each > at), at)
 
     def _until(self, end: int, member: Member) -> Iterator[bytes]:
@@ -453,7 +453,7 @@ class PackReader:
 
 
 def is_same(path: Path, member: Member, *, begun: bool = False) -> bool:
-    """Tell whether a file has the bytes of a member, or at least begins with them. Raises OSError."""
+    """True if a file equals a member, or with `begun`, starts with it. Raises OSError."""
     with suppress(NotASession, FileNotFoundError, NotADirectoryError), disk.closing(open_file(path)) as fd:
         size = os.fstat(fd).st_size
         may_be = size >= member.size if begun else size == member.size

@@ -1,7 +1,7 @@
-"""The order of writes of packs: no session goes before it reads back from a pack that is certain, and none twice.
+"""The order of writes for packs: no session is removed before it reads back from a certain pack, and none counts twice.
 
-A pack lies in our folder beside the sessions, as `packs/NAME.tar.zst` and `packs/NAME.index`. The index is its commit:
-what it names and is not at its place is in the pack; what is at its place counts, and not the pack.
+A pack is in our folder next to the sessions, as `packs/NAME.tar.zst` and `packs/NAME.index`. The index is the commit:
+a session that it names is in the pack if it is not at its place; if it is there, that file counts, not the pack.
 """
 
 from __future__ import annotations
@@ -39,42 +39,42 @@ from sessioncompress.store.swap import link
 
 
 class Packed(NamedTuple):
-    """A session in a pack, or one that was there."""
+    """A session that is, or was, in a pack."""
 
     pack: Pack
     entry: Entry
 
     @property
     def place(self) -> Path:
-        """Where it was, and belongs."""
+        """The path where the session was before packing, and to which it is unpacked."""
         return self.pack.root / self.entry.path
 
     @property
     def shown(self) -> str:
-        """Its path or URL."""
+        """The session's path or URL."""
         return self.pack.at.shown(self.place)
 
     @property
     def is_packed(self) -> bool:
-        """Whether the pack counts for it."""
+        """True if the index still records it as packed."""
         return self.entry.state is State.PACKED
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it is in the pack, and not at its place."""
+        """True if it is in the pack, but not at its place."""
         return self.is_packed and self.pack.at.size(self.place) is None
 
     def files(self, root: Path | None = None) -> dict[Path, Member]:
-        """Return its files by their places, or by those of copies below another root; the session first."""
+        """Map its files' paths, below the pack's root or below `root`, to their members; the session is first."""
         return {(root or self.pack.root) / each.path: each for each in self.entry.members}
 
     @property
     def share(self) -> float:
-        """The bytes of its archive that it counts for, with its part of those that came back from there."""
+        """Its share of the archive's bytes. Packed sessions also share the space of those that were unpacked."""
         return self.entry.size * self.pack.index.size / max(self.pack.size, 1)
 
     def reads_back(self) -> bool:
-        """Tell whether the pack can give it."""
+        """True if the session can be read from the pack and matches the index."""
         with suppress(Damaged, FileFailed, Refused), self.pack.reader() as reader:
             reader.check(self.entry)
             return True
@@ -82,7 +82,7 @@ class Packed(NamedTuple):
 
 
 class Pack:
-    """One pack: the place that was packed, its name, its index, and the folder in which both its files lie."""
+    """One pack: the place that was packed, the pack's name, its index, and the folder that holds both files."""
 
     def __init__(self, at: Place, folder: Path, name: str, index: Index, *, has_index: bool = True) -> None:
         self.at = at
@@ -94,7 +94,7 @@ class Pack:
 
     @property
     def archive(self) -> Path:
-        """The archive's path."""
+        """The path of the archive."""
         return self.folder / f"{self.name}{ARCHIVE}"
 
     @property
@@ -103,17 +103,17 @@ class Pack:
 
     @property
     def shown(self) -> str:
-        """The archive, as the user knows it."""
+        """The archive's path or URL for messages."""
         return self.at.shown(self.archive)
 
     @cached_property
     def is_certain(self) -> bool:
-        """Whether only this user, on this machine, can have made it."""
+        """True if only this user, on this machine, could have made it."""
         return self.at.is_certain(self.archive)
 
     @cached_property
     def size(self) -> int:
-        """The bytes of what is packed, as it was before."""
+        """Bytes that the packed sessions and their stores had before."""
         return sum(each.entry.size for each in self.packed())
 
     def sessions(self) -> list[Packed]:
@@ -121,11 +121,11 @@ class Pack:
         return [Packed(self, each) for each in self.index.entries]
 
     def packed(self) -> list[Packed]:
-        """List the sessions that are in the pack, wherever else they are."""
+        """List the sessions that are in the pack, even if they also exist elsewhere."""
         return [each for each in self.sessions() if each.is_packed]
 
     def waiting(self) -> list[Packed]:
-        """List the sessions that are in the pack and not at their places."""
+        """List the sessions that are in the pack, but not at their places."""
         return [each for each in self.sessions() if each.is_waiting]
 
     @contextmanager
@@ -135,7 +135,7 @@ class Pack:
             yield PackReader(span, self.index)
 
     def mark(self, states: Mapping[str, State]) -> None:
-        """Note what became of sessions, by their paths; a pack all of whose sessions are at their places goes.
+        """Record the new states of sessions, by path. Delete the pack if no session is packed any more.
 
         Raises OSError, InUse, FileFailed.
         """
@@ -145,7 +145,7 @@ class Pack:
             self.at.drop(self.archive, self._file)
 
     def _note(self, states: Mapping[str, State]) -> None:
-        """Write the index, whoever else notes something meanwhile."""
+        """Write the index with new states; retry if another run changes it meanwhile."""
         for _ in range(5):
             entries = [
                 replace(each, state=states[each.path]) if each.state is State.PACKED and each.path in states else each
@@ -159,16 +159,16 @@ class Pack:
         raise InUse(what, where=where, state="The sessions are where they were.", remedy="Run again.")
 
     def write_index(self) -> None:
-        """Write the index of an archive that lost it, or never got it, as it stands there. Raises OSError."""
+        """Write the index of an archive that has lost it, or never had one, from the archive's own. Raises OSError."""
         if not self._has_index:
             self._note({})
             self._has_index = True
 
     def is_of_another(self) -> bool:
-        """Tell whether its archive is another one: an index from a backup may be of an earlier pack of that name.
+        """True if the archive is not the index's: an index from a backup may belong to an older pack of the same name.
 
-        A shorter one may have lost its end: it is told where it still has one, or where no session is to be read from
-        it. An empty one has nothing to lose.
+        A shorter archive may be ours, truncated. It is another one if its end is intact, or if the index needs no
+        session from it. An empty one has nothing to lose.
         """
         size = self.at.size(self.archive) or 0
         if not 0 < size < self.index.size or not self.packed():
@@ -178,12 +178,12 @@ class Pack:
         return False
 
     def wrong(self) -> Damaged | None:
-        """Make the error of a pack whose archive is gone though it holds sessions, or is another one."""
+        """Return the error if the archive is missing though it holds sessions, or is another one; else None."""
         if self.is_of_another():
             return _without_index(self.archive, self.at, "its index is of an archive of another size")
         if self.at.size(self.archive) is not None or not self.waiting():
             return None
-        # Another run may just have brought them back: it notes that before it deletes the archive, and then the index.
+        # Another run may have just unpacked them: it records that first, then deletes the archive, then the index.
         try:
             self.index = self.at.index(self._file)
         except (FileFailed, InUse):
@@ -197,7 +197,7 @@ class Pack:
 
 
 def packs_in(at: Place) -> Iterator[Pack | SessionCompressError]:
-    """Read the indexes of a place's packs; what cannot be read, one or a folder, is yielded as its error."""
+    """Yield the packs of a place; an unreadable pack or folder yields its error."""
     return chain.from_iterable(_packs_in(at, folder) for folder in at.folders())
 
 
@@ -225,20 +225,20 @@ def _packs_in(at: Place, folder: Path) -> Iterator[Pack | SessionCompressError]:
 
 
 def in_order(sessions: Iterable[Packed]) -> list[Packed]:
-    """Order sessions as they stand in their archive, so that each frame is read once."""
+    """Sort sessions by their position in the archive, so that each frame is read once."""
     return sorted(sessions, key=lambda each: (each.entry.frame, each.entry.members[0].start))
 
 
 def by_tar(archive: Path, root: Path) -> str:
-    """Write the command that unpacks an archive: what is there stays, as it may have been gone on with."""
+    """Return the command that unpacks an archive. It keeps existing files, because they may have been continued."""
     return f"tar --zstd -k -C {quote(str(root))} -xf {quote(str(archive))}"
 
 
 def packed_around(folder: Path) -> Iterator[Packed]:
-    """Yield the sessions of all packs of a folder, and of those above, that can be read; also what is back."""
+    """Yield the readable sessions of all packs of a folder and its parents, including those that were unpacked."""
     for root in (folder, *folder.parents):
         for pack in packs_in(Disk(root)):
-            # What is wrong with another is told where it is asked for.
+            # The commands for packs report errors.
             if isinstance(pack, Pack):
                 yield from pack.sessions()
 
@@ -251,9 +251,9 @@ def _without_index(archive: Path, at: Place, what: str) -> Damaged:
 
 
 class NewPack:
-    """A pack that is being made; leaves no trace unless committed. Use it as a context manager, alone().
+    """A pack that is being made, as a context manager; leaves no trace unless committed. Requires alone().
 
-    Until then it lies in a folder of this machine, the place itself where that is one.
+    Until the commit, its file is on this machine, below `root`: the place itself if that is local.
     """
 
     def __init__(self, at: Place, root: Path, name: str, content: int) -> None:
@@ -262,7 +262,7 @@ class NewPack:
         self._path = packs_of(root) / f"{self.name}{TEMP}"
         with failing(root):
             self._fd = create_in_folder(self._path, exclusive=True)
-            # Where there are no hard links, no session would come back from the pack. Raises Unsupported.
+            # Without hard links no session could be unpacked. Raises Unsupported.
             probe = self._path.with_name(f".{self._path.name}")
             try:
                 link(self._path, probe)
@@ -272,7 +272,7 @@ class NewPack:
             disk.remove(probe)
         self._writer = PackWriter(self._fd, content)
         self.is_broken = False
-        """A failed write has left the archive so that nothing more can be added, nor can it be committed."""
+        """True if a failed write left the archive unusable: nothing can be added, and it can't be committed."""
 
     def __enter__(self) -> Self:
         return self
@@ -282,7 +282,7 @@ class NewPack:
         disk.remove(self._path)
 
     def add(self, sources: Sequence[Source], family: str) -> tuple[int, tuple[Member, ...]] | None:
-        """Pack the files of one session; see PackWriter."""
+        """Pack the files of one session; see PackWriter.add()."""
         self.is_broken = True
         with failing(self._path):
             added = self._writer.add(sources, family)
@@ -290,7 +290,7 @@ class NewPack:
         return added
 
     def take_in(self, pack: Pack) -> list[Entry]:
-        """Pack anew what is in a smaller pack, which stays until this one is certain. Raises Unreadable, FileFailed."""
+        """Add the sessions of a smaller pack, which stays until this one is certain. Raises Unreadable, FileFailed."""
         taken: list[Entry] = []
         above = os.fstat(self._fd)
         owner = (above.st_uid, above.st_gid)
@@ -306,10 +306,10 @@ class NewPack:
         return taken
 
     def commit(self, entries: Iterable[Entry]) -> Pack:
-        """Make the pack certain: on the disk, read back, and then named. Raises Unreadable, FileFailed."""
+        """Make the pack certain: flush it to disk, read it back, then name it. Raises Unreadable, FileFailed."""
         with failing(self._path):
             index = self._writer.finish(tuple(entries))
-            # What is to be read needs the memory that was written from.
+            # Free the compressor's memory: the check below needs as much.
             del self._writer
             if hasattr(os, "posix_fadvise"):
                 os.posix_fadvise(self._fd, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -334,7 +334,7 @@ def share_of(each: Packed) -> int:
 
 
 def write_anew(without: Packed) -> None:
-    """Write what is in a pack into a new one, but for a session of which nothing may stay; alone()."""
+    """Rewrite a pack without one session, of which nothing may remain. Requires alone()."""
     pack, entry = without
     with failing(pack.archive, "It still holds what was to be deleted."):
         pack.mark({entry.path: State.LEFT})

@@ -1,7 +1,7 @@
-"""Where sessions and their packs are: below a folder of this machine, or below a URL in a bucket, told alike.
+"""Places of sessions and packs, with one interface: below a local folder, or below a URL in a bucket.
 
-A place is named by paths below its root. In a bucket these only stand for URLs; what is empty there is not there, since
-nothing is deleted, and the condition of each write, that the object is what was seen, takes the place of a lock.
+Paths below the root name what is there. In a bucket, each path maps to a URL. Nothing is deleted there, so an empty
+object counts as missing. Each write is conditional on the object being the version that was read; this replaces a lock.
 """
 
 from __future__ import annotations
@@ -52,31 +52,31 @@ TEMP: Final = f"{ARCHIVE}.temp"
 _NOT_TAKEN: Final = "No session was moved."
 IN_PACK: Final = "It is in the pack."
 LARGEST: Final = 1024 * MB
-"""Bytes. A session that is put into a bucket is in memory as a whole: no part of it may appear before the rest."""
+"""Bytes. A session is uploaded from memory as a whole, so that no part of it can appear before the rest."""
 _LONGEST_NAME: Final = 255
 _COPY: Final = "sessioncompress-copy-"
 _LEFT_SECONDS: Final = 3600
 
 
 class Disk:
-    """A folder of this machine."""
+    """A local folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def shown(self, path: Path) -> str:
-        """Write a path as the user knows it."""
+        """Return a path for messages."""
         return str(path)
 
     def folders(self) -> list[Path]:
-        """List this user's folder of packs, that of the first version, and those of other machines and users."""
+        """List the pack folders that exist: this user's, version 1's, and other machines' and users'."""
         if not os.path.lexists(self.root / FOLDER):
             return []
         above = (self.root / FOLDER / name for name in (folder_name(), "", *locals_in(self.root / FOLDER)))
         return [each for each in dict.fromkeys(folder / PACKS for folder in above) if os.path.lexists(each)]
 
     def names(self, folder: Path) -> list[str]:
-        """List what is in a folder of packs. Raises IsALink, as through a link it would be another one; FileFailed."""
+        """List the names in a pack folder. Raises IsALink for a link, which could lead anywhere; FileFailed."""
         for each in (self.root / FOLDER, folder.parent, folder):
             refuse_linked_folder(each)
         try:
@@ -87,45 +87,45 @@ class Disk:
             raise failed(error, folder) from error
 
     def size(self, path: Path) -> int | None:
-        """Look up how many bytes are at a path; None for nothing, as for what no system takes of a stranger's index."""
+        """Return the size of a file in bytes, or None if it is missing or its name is impossible (untrusted index)."""
         try:
             return path.lstat().st_size
         except OSError:
             return None
 
     def is_certain(self, archive: Path) -> bool:
-        """Tell whether only this user, on this machine, can have made it: a branch may bring whatever git knows."""
+        """True if only this user, on this machine, could have made it: a branch can bring any file that git knows."""
         index = archive.with_name(archive.name.removesuffix(ARCHIVE) + INDEX)
         return archive.parent.parent.name == folder_name() and self._known_to_git.isdisjoint((archive, index))
 
     @cached_property
     def _known_to_git(self) -> frozenset[Path]:
-        """What git has of this user's packs, asked once for all."""
+        """The files of this user's packs that git knows, from one call for all packs."""
         folder = packs_of(self.root)
         return frozenset(known(folder / name for name in self.names(folder)))
 
     def index(self, path: Path) -> Index:
         """Read an index. Raises Damaged, Refused, FileFailed.
 
-        None that another user owns, nor the archive: who wrote it says what comes back, and where to.
+        The index and its archive must belong to this user: their author decides what is unpacked, and to where.
         """
         _refuse_of_others(path)
         _refuse_of_others(path.with_name(path.name.removesuffix(INDEX) + ARCHIVE))
         return read_index(path)
 
     def note(self, path: Path, index: Index) -> bool:
-        """Replace an index in one step, unless another run wrote it since it was read; here alone() keeps them off."""
+        """Replace an index atomically; return True, because alone() keeps out other runs that could have changed it."""
         disk.put(path, index.written())
         return True
 
     def drop(self, archive: Path, index: Path) -> None:
-        """Remove a pack that holds no more. The archive goes first: an index without one tells of nothing lost."""
+        """Remove a pack without sessions. The archive is first, because an index without an archive reports no loss."""
         disk.remove(archive)
         disk.remove(index)
         disk.flush_folder(archive.parent)
 
     def free_name(self, base: str, taken: Collection[str] = ()) -> str:
-        """Name a new pack so that none has its name, nor will get it: alone() keeps others from the number."""
+        """Return a pack name that is not in use. No other run can take it meanwhile, because of alone()."""
         folder = packs_of(self.root)
         for number in count(1):
             free = f"{base}-{number}"
@@ -135,31 +135,31 @@ class Disk:
         return free
 
     def publish(self, draft: Path, name: str, index: Index) -> None:
-        """Make a pack of an archive that was read back. It ends with its index, so that its name makes it certain."""
+        """Make a pack of a verified archive. The archive ends with its index, so renaming it makes the pack certain."""
         disk.system.replace(draft, draft.with_name(f"{name}{ARCHIVE}"))
         disk.flush_folder(draft.parent)
         disk.put(draft.with_name(f"{name}{INDEX}"), index.written())
 
     def opened(self, archive: Path) -> AbstractContextManager[Span]:
-        """Open an archive to read parts of it."""
+        """Open an archive for reading ranges of bytes."""
         _refuse_of_others(archive)
         return opened(archive)
 
     def refuse_another(self, path: Path, member: Member, *, begun: bool = False) -> None:
-        """Raise Refused unless what is at a path is as it was packed, or, where it may have `begun` so, goes on."""
+        """Raise Refused unless the file equals the packed member; with `begun`, it may also have grown since."""
         if not is_same(path, member, begun=begun):
             raise another(path)
 
     @contextmanager
     def workroom(self, session: Path, size: int) -> Iterator[Path]:
-        """Give the folder for drafts of a session: ours beside it, where a killed run's are like any."""
+        """Yield the folder for drafts of a session: our folder next to it, where runs clean up after killed ones."""
         del size
         disk.make_folder(session.parent)
         yield session.parent / FOLDER
         tidy(store_in(session).work)
 
     def put(self, draft: Path, path: Path, member: Member) -> None:
-        """Give a draft its name, where nothing has it. Raises Refused, FileFailed."""
+        """Link a draft to its path, where an equal file may exist. Raises Refused for another file; FileFailed."""
         if is_local(path.parent.name):
             make_ours(path.parent)
         try:
@@ -168,11 +168,11 @@ class Disk:
             self.refuse_another(path, member)
 
     def take_back(self, path: Path) -> None:
-        """Remove what put() has just put, so that no store is without its session."""
+        """Remove the file that put() just created, so that no store is left without its session."""
         disk.remove(path)
 
     def flush(self, paths: Iterable[Path]) -> None:
-        """Bring what was put to the disk: the folders of each up to the packed one, as any may be new."""
+        """Flush new files' names to disk: flush each folder up to the packed one, because any of them may be new."""
         found = {
             each for path in paths for each in (path.parent / FOLDER, *path.parents) if each.is_relative_to(self.root)
         }
@@ -182,9 +182,9 @@ class Disk:
 
 
 class Bucket:
-    """What lies below a URL, without a slash at its end.
+    """The objects below a URL, which has no trailing slash.
 
-    Whoever only reads may give the sizes that a `listing` has, by URLs, of all sessions whose URLs begin with `listed`.
+    A read-only caller may pass a `listing`: the sizes, by URL, of all sessions whose URLs begin with `listed`.
     """
 
     def __init__(self, url: str, listing: Mapping[str, int] | None = None, listed: str = "") -> None:
@@ -193,23 +193,23 @@ class Bucket:
         self._listing = listing
         self._listed = listed
         self._seen: dict[Path, Object] = {}
-        """The indexes as they were read or put last: the condition of the next write."""
+        """The indexes as last read or put: the next write requires that they are unchanged."""
 
     def shown(self, path: Path) -> str:
-        """Write a path as its URL."""
+        """Return the URL of a path."""
         return "/".join((self._url, *path.relative_to(self.root).parts))
 
     def folders(self) -> list[Path]:
-        """One: every machine must find it."""
+        """List the only pack folder: every machine must find it."""
         return [self.root / FOLDER / PACKS]
 
     def names(self, folder: Path) -> list[str]:
-        """List what is not empty."""
+        """List the names of the objects that are not empty."""
         found = objects.listed(self.shown(folder))
         return sorted(each["path"].rpartition("/")[2] for each in found if each["size"])
 
     def size(self, path: Path) -> int | None:
-        """Look it up in the listing, or else there."""
+        """Return the size of an object in bytes, from the listing if it covers the URL, or None if missing or empty."""
         url = self.shown(path)
         if self._listing is not None and url.startswith(self._listed):
             return self._listing.get(url) or None
@@ -217,12 +217,12 @@ class Bucket:
         return found["size"] or None if found else None
 
     def is_certain(self, archive: Path) -> bool:
-        """No branch is there."""
+        """Return True: no branch can bring files into a bucket."""
         del archive
         return True
 
     def index(self, path: Path) -> Index:
-        """Read it; it was not empty as it was listed."""
+        """Read an index that was listed as not empty. Raises NotASession, Damaged, Refused, InUse, FileFailed."""
         url = self.shown(path)
         refuse_unless_file(url, path.name, path.name.removesuffix(INDEX) + ARCHIVE)
         seen = objects.met(url, path)
@@ -236,13 +236,12 @@ class Bucket:
         return found
 
     def _met(self, index: Path) -> Object:
-        """Return an index as this run saw it last, else as it is now."""
         if index not in self._seen:
             self._seen[index] = objects.met(self.shown(index), index)
         return self._seen[index]
 
     def note(self, path: Path, index: Index) -> bool:
-        """Put it, if nobody has put another one."""
+        """Put an index; return False if another run has changed it."""
         try:
             self._met(path).put(index.written(), state="The sessions are in their places, and in the pack too.")
         except InUse:
@@ -250,7 +249,7 @@ class Bucket:
         return True
 
     def drop(self, archive: Path, index: Path) -> None:
-        """The index goes first: what is written to it meanwhile keeps the archive."""
+        """Empty the objects of a pack. The index is first: if another run has changed it, the archive must stay."""
         try:
             self._met(index).put(b"")
         except InUse:
@@ -258,12 +257,12 @@ class Bucket:
         objects.met(self.shown(archive), archive).put(b"")
 
     def free_name(self, base: str, taken: Collection[str] = ()) -> str:
-        """Nobody else has it: an archive is put in parts, for which there is no condition."""
+        """Return a random name that no one else uses: an archive is uploaded in parts, which can't be conditional."""
         del taken
         return f"{base}-{os.urandom(8).hex()}"
 
     def publish(self, draft: Path, name: str, index: Index) -> None:
-        """Put the archive, then the index, and read both back."""
+        """Put the archive and then the index, and read both back. Raises InUse, FileFailed."""
         (folder,) = self.folders()
         archive, path = self.shown(folder / f"{name}{ARCHIVE}"), folder / f"{name}{INDEX}"
         objects.put_new(archive, draft, _NOT_TAKEN)
@@ -276,12 +275,12 @@ class Bucket:
 
     @contextmanager
     def opened(self, archive: Path) -> Iterator[Span]:
-        """Read it by ranges."""
+        """Open an archive for reading ranges of bytes."""
         url = self.shown(archive)
         yield Span(url, self.size(archive) or 0, lambda start, end: next(objects.ranged(url, start, end), b""))
 
     def refuse_another(self, path: Path, member: Member, *, begun: bool = False) -> None:
-        """Read it."""
+        """Raise Refused unless the object equals the packed member; with `begun`, it may also have grown since."""
         digest = sha256()
         for piece in objects.ranged(self.shown(path), 0, member.size):
             digest.update(piece)
@@ -290,7 +289,7 @@ class Bucket:
 
     @contextmanager
     def workroom(self, session: Path, size: int) -> Iterator[Path]:
-        """In a private folder; a larger one cannot be put, and a stranger's pack would fill the disk with it."""
+        """Yield a private folder for drafts. Raise Refused if a session is too large to put; it could fill the disk."""
         if size > LARGEST:
             what = f"it has more than {LARGEST // MB:,} MB, more than any session in an object store may have"
             raise Refused(what, where=self.shown(session), state=IN_PACK, remedy="Unpack a local copy of the pack.")
@@ -298,7 +297,7 @@ class Bucket:
             yield folder
 
     def put(self, draft: Path, path: Path, member: Member) -> None:
-        """Put it where there is nothing, or nothing any more, and read it back."""
+        """Put a draft if the object is missing or empty, and read it back. Raises Refused, InUse, FileFailed."""
         del member
         there = objects.met(self.shown(path), draft)
         if there.size:
@@ -313,18 +312,18 @@ class Bucket:
         raise _not_read_back(there.url, IN_PACK)
 
     def take_back(self, path: Path) -> None:
-        """It stays: the next run finds it as it was packed."""
+        """Leave the object: the next run finds it unchanged."""
 
     def flush(self, paths: Iterable[Path]) -> None:
-        """A put is on no disk of ours."""
+        """Do nothing: objects are not on our disk."""
 
 
 Place = Disk | Bucket
-"""What packs are read from, and sessions are brought back to."""
+"""A place to read packs from, and to unpack sessions to."""
 
 
 def packs_of(root: Path) -> Path:
-    """Name the folder in which new packs of a folder lie: one that no branch and no clone can bring."""
+    """Return the folder for a folder's new packs. No branch or clone can bring a folder of that name."""
     return root / FOLDER / folder_name() / PACKS
 
 
@@ -335,7 +334,7 @@ def _refuse_of_others(file: Path) -> None:
 
 
 def another(where: Path | str, what: str = "file") -> Refused:
-    """Make the error of a session that cannot come back to its place."""
+    """Return the error for a session that can't be unpacked because another file has its place."""
     what, state = f"there is another {what} in its place", "It was not changed; the packed one is in the pack."
     return Refused(what, where=where, state=state, remedy="Move it away, and run again.")
 
@@ -345,25 +344,25 @@ def _not_read_back(url: str, state: str) -> FileFailed:
 
 
 def refuse_unless_file(url: str, *names: str) -> None:
-    """Raise NotASession where no files can have these names."""
+    """Raise NotASession if a name is not a possible file name."""
     if any(len(os.fsencode(each)) > _LONGEST_NAME or "\0" in each or each in ("", ".", "..") for each in names):
         raise NotASession("its name is not a possible file name", where=url, state=NOT_CHANGED)
 
 
 def is_below(root: Path, path: Path) -> bool:
-    """Tell whether no link on the way leads elsewhere."""
+    """True if no link on the path leads elsewhere."""
     return path.parent.resolve() == root.resolve() / path.parent.relative_to(root)
 
 
 @contextmanager
 def private_folder() -> Iterator[Path]:
-    """Make a folder for copies that nobody else may enter. Raises OSError.
+    """Create a temporary folder for copies that only this user can enter. Raises OSError.
 
-    It goes with the block, at a signal, and after a kill later.
+    It is removed at the end of the block or at a signal; after a kill, by a later run.
     """
     _sweep()
     with TemporaryDirectory(prefix=_COPY) as made, disk.closing(disk.open_folder(Path(made))) as fd:
-        # What is locked is in use.
+        # _sweep() leaves a locked folder alone: it is in use.
         lock(fd)
         with emptied_at_a_signal(made):
             yield Path(os.path.realpath(made))
@@ -371,7 +370,7 @@ def private_folder() -> Iterator[Path]:
 
 @cache
 def _sweep() -> None:
-    """Remove what killed runs left: it holds what sessions hold."""
+    """Remove folders of killed runs, because they hold content of sessions."""
     for folder in Path(gettempdir()).glob(f"{_COPY}*"):
         with suppress(OSError):
             found = folder.lstat()

@@ -8,8 +8,8 @@
     {"type": "dropped", "original": {"sha256", "frame", "offset", "bytes"}, "lines", "runs": [[after, bytes], ...]}
     {"type": "checkpoint", "format", "by", "rule", "lines": [sha256, ...], "refs", "tokensBefore", "tokensAfter"}
 
-An edit says what stood in a line before its run; the first stores have instead, of each line, what the agent wrote.
-A block record belongs to the edit or line before it, and dropped ones to the checkpoint behind them.
+An edit records what a line held before its run; in the first stores, a line record has what the agent wrote instead.
+A block record belongs to the edit or line before it, and dropped records to the checkpoint after them.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ from sessioncompress.store.machine import signature
 from sessioncompress.store.originals import InBlob, Place
 
 Bytes = bytes
-"""The type, where a record has a field of that name."""
+"""Alias of the type, for classes with a field named `bytes`."""
 
 _DIGEST_DIGITS = 64
 _SHA1_DIGITS = 40
-"""Of the id of a git blob, which has _DIGEST_DIGITS in a repository of SHA-256."""
+"""Digits of a git blob's id; a SHA-256 repository has _DIGEST_DIGITS."""
 _REPLACEMENT_DIGITS = 32
 _LONGEST_INDEX = 9
 _LONGEST_SHARED = 256
-"""Characters of a path that is held once for all blocks that have it."""
+"""Maximum characters of a path that is shared by all blocks that have it."""
 
 LONGEST_RECORD = 64 * 1024
-"""Bytes of a record that is written; only a policy's lists, or a name of a tool, a call or a key, make one so long."""
+"""Maximum bytes of a written record. Only a policy's lists or the name of a tool, call or key make one that long."""
 _COUNTS = range(1 << 62)
-"""No file has so many bytes; the system takes no position behind it."""
+"""No file is larger, and the system accepts no position beyond it."""
 
 _TIMES = range(-(1 << 63), 1 << 63)
-"""Nanoseconds since 1970 that a record holds: the years 1677 to 2262. A file system may give a file others."""
+"""Nanoseconds since 1970 that a record can hold: the years 1677 to 2262. File systems may report other times."""
 _LONGEST_ID = 1024
-"""Characters. No agent's id of a session is nearly as long."""
+"""Characters. No agent's session id is nearly as long."""
 
 
 class Command(StrEnum):
-    """What a run did to a session, as its record says it."""
+    """The action of a run on a session, as recorded."""
 
     COMPRESS = "compress"
     COMPACT = "compact"
@@ -73,7 +73,7 @@ _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
 _COMMAND = re.compile(r"[a-z -]{1,40}")
 
 UNKNOWN_IN_CALLS = "unknownMarkersInCalls"
-"""Among a run's statistics: in how many arguments of calls a marker stood that was older than the journal."""
+"""A run's statistic: the number of call arguments with a marker that is older than the journal."""
 
 _LINE = '{"type":"line","original":{"sha256":"%s"%s},"rewrittenSha256":"%s"}\n'
 _EDIT = '{"type":"edit","was":{"sha256":"%s"%s},"isSha256":"%s"%s}\n'
@@ -82,11 +82,11 @@ _IN_GIT = '{"type":"git-edit","was":{"sha256":"%s","blob":"%s","offset":%d,"byte
 
 
 class LineRecord(NamedTuple):
-    """A rewritten line: the SHA-256 of what it was and of what stands there now, and where what it was is kept.
+    """A rewritten line: the SHA-256 of its old and its new content, and the place of the old content.
 
-    `place` is None where no originals are kept; then `sha256` alone says what the line was. That is what stood there
-    before the run if it is an `edit`, else what the agent wrote, whatever runs came between. `line` is the line's
-    number when it was rewritten, -1 where block records say so.
+    `place` is None if no originals are stored; then only `sha256` identifies the old content. For an `edit` that is
+    the line before the run, else the line that the agent wrote, whatever runs came between. `line` is the line number
+    at the time of the rewrite, or -1 if block records have it.
     """
 
     sha256: str
@@ -99,7 +99,7 @@ class LineRecord(NamedTuple):
         """Return the record as a line of the journal."""
         line = "" if self.line < 0 else f',"line":{self.line}'
         if isinstance(self.place, InBlob):
-            # Another type: a version that knows no such place refuses the journal.
+            # A separate type, so that a version that does not know this kind of place rejects the journal.
             return (_IN_GIT % (self.sha256, *self.place, self.rewritten, line)).encode()
         place = "" if self.place is None else _PLACE % self.place
         if not self.edit:
@@ -108,11 +108,11 @@ class LineRecord(NamedTuple):
 
 
 class BlockRecord(NamedTuple):
-    """A replaced value: its reference, where it stands in the original line, and what replaced it.
+    """A replaced value: its reference, its path in the original line, and its replacement.
 
-    `digest` begins with the reference: the first digits of the content's SHA-256, in the first stores its XXH3-64.
-    `replacement` is the first 16 bytes of the SHA-256 of the JSON text that stands in its place (empty where it was
-    taken out). `line` is the line's number when it was rewritten.
+    `digest` starts with the reference. It is the SHA-256 of the content, cut to its first digits; in the first stores
+    the XXH3-64. `replacement` is the first 16 bytes of the SHA-256 of the JSON text that replaced the value, or empty
+    if the value was removed. `line` is the line number at the time of the rewrite.
     """
 
     ref: str
@@ -129,7 +129,7 @@ class BlockRecord(NamedTuple):
     git_blob: str = ""
 
     def encode(self) -> Bytes:
-        """Return the record as a line of the journal; what is not known is left out."""
+        """Return the record as a line of the journal; unknown values are omitted."""
         record: dict[str, Any] = {"type": "block", "ref": self.ref, "line": self.line, "path": _pointer(self.path)}
         record |= {"kind": self.kind, "bytes": self.bytes, "lines": self.lines}
         record["xxh3" if is_of_first_stores(self.digest) else "sha256"] = self.digest
@@ -142,33 +142,31 @@ class BlockRecord(NamedTuple):
         return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
     def identities(self) -> tuple[OurKey, ...]:
-        """What identifies the replacement in a session; an image's is a text of a result or of a prompt."""
+        """Return the keys that identify the replacement in a session. An image's is in a result or in a prompt."""
         kinds = (Kind.RESULT, Kind.IMAGE) if self.kind is Kind.IMAGE else (self.kind,)
         return tuple((self.replacement, kind, self.call) for kind in kinds) if self.replacement else ()
 
     @property
     def origin(self) -> Origin:
-        """What a marker says of the original."""
+        """The facts about the original that a marker gives."""
         return Origin(self.ref, self.digest, self.path, self.bytes, self.lines)
 
 
 class RunRecord(NamedTuple):
-    """One run that changed the session. Sizes in bytes; `store_size` is the length of the originals file then.
+    """One run that changed the session. Sizes are in bytes; `store_size` is the length of the originals file after it.
 
-    `records` says how many of lines and of blocks it added to the journal; `originals_sha256` what it
-    appended to the originals comes to; `session_id` is that of the session's header.
+    `records` counts the line and block records that it added to the journal; `originals_sha256` is the digest of the
+    bytes that it appended to the originals; `session_id` is from the session's header.
 
-    `modified` is the session's modification time, in nanoseconds since 1970; a run that restored has none. `digest` is
-    the XXH3-128 of the session as the run left it, in hex; the first ones noted none.
+    `modified` is the session's modification time in nanoseconds since 1970; a restore has none. `digest` is the
+    XXH3-128 of the session after the run, in hex; the first runs recorded none.
 
-    `id` is that of the command's run, the same in all sessions that it wrote; one that restored has none. `command`
-    names what it did here. A run that restored says in `undoes` the names of the runs that it took back; None where
-    all.
+    `id` identifies the command's run and is the same in all sessions that it wrote; a restore has none. `command` is
+    the action on this session. For a restore, `undoes` lists the ids of the runs that it took back, or is None for all.
 
-    `again` names the line records of runs that were taken back that this run would only repeat: ranges of a first row
-    and a number.
+    `again` lists line records of undone runs that this run would otherwise repeat: ranges of a first row and a count.
 
-    `is_ours` is only read: whether this user signed it on this machine, behind all that the journal held before.
+    `is_ours` is never written: it is true if this user, on this machine, signed the run and all of the journal before.
     """
 
     at: str
@@ -193,16 +191,16 @@ class RunRecord(NamedTuple):
 
     @property
     def is_restore(self) -> bool:
-        """Return true if the run took others back."""
+        """True if the run took other runs back."""
         return self.command.startswith(Command.RESTORE)
 
     @property
     def writes_checkpoint(self) -> bool:
-        """Return true if the run wrote a checkpoint, and rewrote no line."""
+        """True if the run wrote a checkpoint and rewrote no line."""
         return self.command in (Command.COMPACT, Command.BRANCH)
 
     def encode(self) -> bytes:
-        """Return the record as a line of the journal, without a session's time or id that none can hold."""
+        """Return the record as a line of the journal, without a modification time or session id out of bounds."""
         record: dict[str, Any] = {"type": "run", "at": self.at}
         named = (("id", self.id), ("command", self.command), ("again", self.again))
         record |= {key: value for key, value in named if value}
@@ -227,10 +225,10 @@ class RunRecord(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """Lines that left the session for a checkpoint: where they are kept as one text, how many, and where they stood.
+    """Lines that left the session for a checkpoint: their place as one text, their number, and their old positions.
 
-    Each of `runs` says how many lines to pass over, in the session as it was left, since the run before; the SHA-256 of
-    the line that is ours and goes then, or nothing; and how many of the bytes come in there.
+    Each item of `runs` has the number of lines to skip in the remaining session since the previous item; the SHA-256
+    of our line to remove there, or ""; and the number of bytes to insert there.
     """
 
     sha256: str
@@ -247,17 +245,17 @@ class Dropped(NamedTuple):
 
 
 class CheckpointRecord(NamedTuple):
-    """A checkpoint that was written into the session: the SHA-256 of each of its lines, and its summary's references.
+    """A checkpoint in the session: the SHA-256 of each of its lines, and the references of its summary.
 
-    `by` is who wrote the summary, with the `model` that an endpoint was asked for; `rule` says where the session was
-    cut, `goal` how the summary's goal was found, and `trigger` why the run acted. The tokens are those of what the
-    model reads, without and with it. `removed` is the SHA-256 and the place of what a document had in its stead.
-    `unended`: the line before those at the end had no LF. `ended`: a restore took it out; then `rehung` are the
-    originals of rewritten lines that it hung elsewhere. `dropped` are records of their own. `originals`: where its
-    lines repeat what a run had rewritten, the SHA-256 of each as if none had, by which they are known whatever later
-    runs make of that. `preserved` is the JSON that a command of the user's gets back. `summary` is the SHA-256 of the
-    summary's text: what has another one is not ours, whatever it looks like. `alike`: the same lines were written both
-    where lines left for them and where none did, so that a backup of the session may hold either; see Journal.add().
+    `by` is the summary's author, `model` the model that an endpoint was asked for. `rule` decided where to cut, `goal`
+    is how the summary's goal was found, `trigger` is why the run acted. `tokens` count what the model reads, without
+    and with the checkpoint. `removed` is the SHA-256 and the place of the part of a document that it replaced.
+    `unended` is true if the line before the checkpoint had no LF. `ended` is true if a restore removed the checkpoint.
+    `dropped` are separate records. `originals`, if runs had rewritten lines that the checkpoint repeats, lists the
+    SHA-256 of each of its lines as if they had not; it identifies the lines whatever later runs do to them.
+    `preserved` is the JSON to pass back to the user's command. `summary` is the SHA-256 of the summary's text: a line
+    with another summary is not ours, even if it looks like it. `alike` is true if the same lines were once written
+    with dropped lines and once without, so that a backup of the session may contain either; see Journal.add().
     """
 
     form: str
@@ -270,6 +268,7 @@ class CheckpointRecord(NamedTuple):
     unended: bool = False
     ended: bool = False
     rehung: tuple[str, ...] = ()
+    """If `ended`: the originals of rewritten lines to which the restore gave another parent."""
     dropped: tuple[Dropped, ...] = ()
     alike: bool = False
     originals: tuple[str, ...] = ()
@@ -301,22 +300,22 @@ Record = LineRecord | BlockRecord | Dropped | CheckpointRecord | RunRecord
 
 
 _IS_RUN = re.compile(rb'"type": ?"run"')
-"""Also as other programs write JSON: whoever mended a journal by hand may have used one."""
+"""Allows a space, because another JSON library may have written a journal that was repaired by hand."""
 
 
 def may_be_run(raw: bytes) -> bool:
-    """Tell whether a record can be that of a run, without decoding it."""
+    """True if a record may be a run's; does not decode it."""
     return _IS_RUN.search(raw) is not None
 
 
 def raw_records(file: BinaryIO) -> Iterator[Bytes]:
-    """Yield the lines of a journal from where the file stands; none is longer than is good for the memory."""
-    # Many times what we write: small values in JSON take thirty times as much memory.
+    """Yield the lines of a journal from the file's position on; a longer line is cut to limit memory."""
+    # 1 MiB is far more than we write. Decoded JSON of small values takes thirty times as much memory.
     return iter(lambda: file.readline(1024 * 1024), b"")
 
 
 def decode(raw: bytes) -> Record:
-    """Read a line of the journal. Raises ValueError, KeyError or TypeError where it is no record."""
+    """Decode a line of the journal. Raises ValueError, KeyError or TypeError if it is not a record."""
     record = loads(raw)
     kind = record["type"]
     if kind in ("edit", "git-edit", "line"):
@@ -387,7 +386,7 @@ def decode(raw: bytes) -> Record:
 
 
 def reads_back(raw: bytes) -> bool:
-    """Tell whether an encoded record decodes to the same bytes."""
+    """True if an encoded record decodes to the same bytes."""
     try:
         return len(raw) <= LONGEST_RECORD and decode(raw).encode() == raw
     except (ValueError, KeyError, TypeError):
@@ -395,7 +394,7 @@ def reads_back(raw: bytes) -> bool:
 
 
 def readable(run: RunRecord, journal: Path) -> RunRecord:
-    """Check that a run's record can be read again, before it is appended. Raises FileFailed."""
+    """Return a run after checking, before it is appended, that its record can be read again. Raises FileFailed."""
     if reads_back(run.encode()):
         return run
     raise FileFailed(
@@ -410,7 +409,7 @@ def _run_record(record: Mapping[str, Any]) -> RunRecord:
     if "command" not in record:
         raise ValueError(f"version {record['version']} wrote it, and only stores of version 1.0 and later are read")
     counts, stats, undoes = record.get("records"), dict(record["stats"]), record.get("undoes")
-    # Later runs count on these two.
+    # Later runs use these two as numbers.
     for name in ("turns", UNKNOWN_IN_CALLS):
         _count(stats.get(name, 0))
     return RunRecord(
@@ -440,7 +439,6 @@ def _place(record: Mapping[str, Any]) -> Place:
 
 
 def _matching(pattern: re.Pattern[str], value: Any) -> str:
-    """Read a name of ours, which is compared and printed."""
     if not isinstance(value, str) or not pattern.fullmatch(value):
         raise ValueError(f"not a name of ours: {value!r}")
     return value
@@ -467,7 +465,7 @@ def _pointer(path: JsonPath) -> str:
 
 @lru_cache(maxsize=1024)
 def _path(pointer: str) -> JsonPath:
-    """Read a JSON pointer. A step that is written as an index may still be a key: value_at() sees which."""
+    """Parse a JSON pointer. A step that looks like an index may still be a key: value_at() decides."""
     return tuple(
         int(step)
         if step.isdecimal() and len(step) <= _LONGEST_INDEX and str(int(step)) == step
@@ -481,9 +479,9 @@ _END = b'"}\n'
 
 
 def sealed(records: Iterable[bytes], run: RunRecord, journal: Path, size: int) -> Iterator[bytes]:
-    """Yield a run's records as the journal takes them; that of the run comes last, and commits the others.
+    """Yield a run's records for appending to the journal. The run's own is last, and commits the others.
 
-    `size` is the journal's committed length in bytes. This user signs the run: others may put a journal in its place.
+    `size` is the journal's committed length in bytes. The signature is this user's, because others may plant a journal.
     """
     seal, before = sha256(), sha256(named_in(journal))
     if size:
@@ -501,6 +499,6 @@ def sealed(records: Iterable[bytes], run: RunRecord, journal: Path, size: int) -
 
 
 def unsealed(raw: bytes) -> tuple[bytes, bytes]:
-    """Part a run's record into the bytes that its seal covers and the seal, in hex; both are empty without a seal."""
+    """Split a run's record into the bytes that its seal covers and the seal in hex, or return two empty values."""
     body, _, seal = raw.rpartition(_FIELD)
     return body, seal.removesuffix(_END) if body else b""
