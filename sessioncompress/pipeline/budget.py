@@ -1,12 +1,12 @@
-"""The rules that say whether a session is due: each takes one situation to one decision, and knows no files.
+"""Rules that decide whether a session is due. Each maps one situation to one decision and touches no files.
 
-| rule | comes from | decides by |
+| rule | origin | decides by |
 |---|---|---|
-| size | GitClaw | the bytes of the file, or its turns |
-| gencode | gencode 0.4 | what the window leaves beside the answer |
-| omp | oh-my-pi | the same with a reserve, measured again as pruning would leave it |
+| size | GitClaw | the file's size in bytes, or its turns |
+| gencode | gencode 0.4 | the window minus room for the answer |
+| omp | oh-my-pi | the same with a reserve, measured again after a simulated pruning |
 | eunice | eunice | a request that failed because it did not fit |
-| deliberate | a design of Gemini CLI | tokens, after enough messages and seconds; a part of the window always |
+| deliberate | a Gemini CLI design | tokens, after enough messages and seconds; always at a share of the window |
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _DID_NOT_FIT = re.compile(
     r"|(?:input|prompt) token count|reduce the length of the messages|too large for model|exceeds the limit of [\d,]+",
     re.IGNORECASE,
 )
-"""How the vendors word that a request was longer than their model's context."""
+"""Vendors' error texts for a request that exceeds the model's context."""
 
 _SLOWED_DOWN = re.compile(r"rate.?limit|too many requests|throttl", re.IGNORECASE)
-"""How they word that there were too many requests, where they may name tokens too."""
+"""Rate-limit errors. They may mention tokens too, so they must not count as "did not fit"."""
 
 _TOO_MANY = re.compile(r"\b429\b")
 _QUOTA = re.compile("quota", re.IGNORECASE)
 
 
 class Action(StrEnum):
-    """What is to be done with a session."""
+    """The decision of a rule."""
 
     NONE = "none"
     COMPRESS = "compress"
@@ -53,15 +53,15 @@ class Action(StrEnum):
 
 
 Decision = tuple[Action, str]
-"""What is to be done, and why in one sentence."""
+"""The action, and the reason in one sentence."""
 
 
 class Situation(Struct, frozen=True, dict=True):
-    """What a rule may look at: sizes in bytes, the rest in tokens, messages, turns or seconds.
+    """The input of a rule: sizes in bytes, other amounts in tokens, messages, turns or seconds.
 
-    `since_*` count from the last run, None where there was none. `settled`: why another run would do nothing, empty
-    where it may do something. `error` is what the newest answer failed with, empty where it did not fail or a run came
-    since; so is `cut_short`. `pruning_saves` is asked only by rules that measure what pruning would leave.
+    The `since_*` fields count from the last run and are None if there was none. `settled` is the reason why another run
+    would change nothing, or empty if it might. `error` is the newest answer's error, or empty if it succeeded or a run
+    came later; `cut_short` follows the same rule. Only rules that measure the effect of pruning call `pruning_saves`.
     """
 
     size: int
@@ -79,12 +79,12 @@ class Situation(Struct, frozen=True, dict=True):
 
     @cached_property
     def after_pruning(self) -> int:
-        """The tokens that pruning would leave."""
+        """Number of tokens left after pruning."""
         return max(self.tokens - self.pruning_saves(), 0)
 
 
 def usable(model: Limits, budget: Budget) -> int:
-    """The tokens that a session may come to before the rule acts, as far as it goes by the window."""
+    """Return the number of tokens at which the rule acts, as derived from the model's window."""
     window = model.window
     if budget.rule is Rule.GENCODE:
         return max(window - min(model.output, budget.reserved_output_tokens), 0)
@@ -102,7 +102,7 @@ def usable(model: Limits, budget: Budget) -> int:
 
 
 def did_not_fit(error: str) -> bool:
-    """Tell whether an answer failed because the request was longer than the model's context."""
+    """True if a request failed because it exceeded the model's context."""
     if _TOO_MANY.search(error) and _QUOTA.search(error):
         return True
     return bool(_DID_NOT_FIT.search(error)) and ("RESOURCE_EXHAUSTED" in error or not _SLOWED_DOWN.search(error))
@@ -175,14 +175,14 @@ def _by_deliberation(situation: Situation, policy: Policy) -> Decision:
 
 
 def _unless_done(situation: Situation, why: str) -> Decision:
-    """A run over what the last one left would take nothing more: then only a summary helps."""
+    """Suggest a compaction if the last run left nothing to remove, else a run."""
     if situation.settled:
         return Action.COMPACT, f"{why}, and the last run left it that way"
     return Action.COMPRESS, why
 
 
 def decide(situation: Situation, policy: Policy) -> Decision:
-    """Decide by the policy's rule, and word the reason in one sentence."""
+    """Apply the policy's rule and return the action and its reason."""
     rules = {
         Rule.SIZE: _by_size,
         Rule.GENCODE: _by_gencode,
@@ -194,10 +194,10 @@ def decide(situation: Situation, policy: Policy) -> Decision:
 
 
 def decide_on_compacting(situation: Situation, policy: Policy) -> Decision:
-    """Decide by the policy's rule, but say `compact` as well where a run of `compress` would not be enough.
+    """Apply the policy's rule, and ask for a compaction if a `compress` run would not be enough.
 
-    Clearing comes before summing up: a checkpoint is due only where the rule would still act on what such a run leaves.
-    oh-my-pi also sums up when an answer failed for its context, or was cut short.
+    Clear first, summarize second: a checkpoint is due only if the rule would still act after such a run. oh-my-pi also
+    compacts if an answer exceeded the context or was cut short.
     """
     action, reason = decide(situation, policy)
     if policy.budget.rule is Rule.OMP and action == Action.NONE:
@@ -205,7 +205,7 @@ def decide_on_compacting(situation: Situation, policy: Policy) -> Decision:
             return Action.COMPACT, "the newest answer failed because the context was too long"
         if situation.cut_short:
             return Action.COMPACT, "the newest answer was cut off at its length limit"
-    # These rules say `prune` only where that is enough.
+    # These rules choose `prune` only if it is enough.
     if action in (Action.NONE, Action.COMPACT) or policy.budget.rule in (Rule.OMP, Rule.EUNICE):
         return action, reason
     left = replace(situation, tokens=situation.after_pruning)
@@ -225,10 +225,10 @@ def judged(
     settled: str = "",
     to_compact: bool = False,
 ) -> BudgetStats:
-    """Judge a session after `run`, its newest run.
+    """Judge a session against its budget after `run`, its newest run.
 
-    `pruning_saves` says how many tokens pruning would save the model; only some rules ask. With
-    `to_compact` the question is whether a checkpoint is due.
+    `pruning_saves` returns how many tokens pruning would save the model; only some rules call it. With `to_compact`,
+    decide whether a checkpoint is due.
     """
     if run is not None and run.restored:
         run = None
@@ -255,7 +255,7 @@ def judged(
         since_messages=None if run is None else messages_of(read, EVERY[noted(run, LINES) :]),
         since_seconds=None if ran_at is None else max(time.time() - ran_at, 0),
         settled=settled,
-        # A run since then has changed what the next request holds.
+        # A later run changed what the next request holds, so an older error no longer applies.
         error=last.error if last is not None and is_since(last, run) else "",
         pruning_saves=pruning_saves,
         cut_short=last is not None and last.cut_short and is_since(last, run),

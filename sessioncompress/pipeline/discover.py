@@ -1,6 +1,6 @@
-"""Paths that a user names to the files that they mean; folders are walked, our own files in them are passed over.
+"""Resolve the paths that a user names to session files. Folders are walked, and our own files in them are skipped.
 
-A command that needs stores also means the sessions that have one and are gone.
+For commands that need stores, also find missing sessions that still have a store.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ from sessioncompress.store.layout import (
 
 
 class Globs(NamedTuple):
-    """A file must match one of the patterns to include, if there are any, and none of those to exclude.
+    """Include and exclude patterns. A file must match any of `include`, if given, and none of `exclude`.
 
-    A pattern matches a path below the folder that was named, or any name in that path. `*` matches slashes too.
+    A pattern matches the path relative to the named folder, or any component of it. `*` also matches slashes.
     """
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
 
     def takes(self, path: str) -> bool:
-        """Tell whether a file is meant, by its path below the folder, with slashes."""
+        """True if a file is selected. `path` is relative to the folder and uses slashes."""
         return not self.leaves(path) and (not self.include or _matches(path, self.include))
 
     def leaves(self, path: str) -> bool:
-        """Tell whether a file is excluded, or a folder with all that is in it."""
+        """True if a file is excluded, or a folder with everything in it."""
         return _matches(path, self.exclude)
 
 
@@ -73,13 +73,13 @@ def _matches(path: str, patterns: Iterable[str]) -> bool:
 
 NEVER = frozenset({FOLDER, ".git", "node_modules"})
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
-"""Not through a link, and without waiting for the writer of a pipe."""
+"""Do not follow links, and do not wait for a writer of a pipe."""
 
 
 class Remote(Struct, frozen=True):
-    """A session that is no file: one in an object store, as it was listed, or one in a database (`is_row`).
+    """A session that isn't a local file: listed in an object store, or a row in a database (`is_row`).
 
-    `stored` names its store's objects; None: not known. The URL of a row is the path of its database, and its id.
+    `stored` names its store's objects, or is None if unknown. A row's URL is the database's path plus the session's id.
     """
 
     url: str
@@ -90,10 +90,10 @@ class Remote(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """One file: named by the user, or met in a folder (then what is no session there is no error).
+    """A file that the user named, or that was found in a folder (then it is no error if it isn't a session).
 
-    With an `error` it is a folder that could not be read, or in which sessions lie that only their agent can read.
-    What is `remote` has no path here: that only says its name.
+    If `error` is set, it is a folder that could not be read, or one with sessions that only their agent can read. If
+    `remote` is set, `path` holds only its name.
     """
 
     path: Path
@@ -103,24 +103,23 @@ class Found(Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """Its path or URL, as the user typed it."""
+        """The path or URL as the user typed it."""
         return self.remote.url if self.remote else str(self.path)
 
 
 Search = Callable[[Sequence[Path], Globs], Iterable[Found]]
-"""Finds what some files and folders mean to a command."""
+"""Resolve files and folders to the sessions that a command works on."""
 
 
 def discover(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Found]:
-    """Yield the files that the paths mean, each once, in the order of the paths and of their names.
+    """Yield the files that the paths name, each once, in the order of the paths and then by name.
 
-    Of the files in a folder those that are called `.jsonl`, and those `.json` that begin as a session may or have a
-    journal of ours beside them, and of them those that the patterns take. A folder may be named by a link: the files
-    in it are what they are. A link to a file, and links met in a folder, are for the session's opening to refuse. A
-    journal beside its originals, as in a backup folder, is no session.
+    From a folder, take the files that match the patterns and are named `.jsonl`, or `.json` if they start like a
+    session or have our journal. A folder may be given as a link. Links to files, and links inside folders, are also
+    yielded; opening the session refuses them. Skip a journal next to its originals, as in a backup folder.
     """
     paths = list(paths)
-    # The name itself must not be resolved.
+    # Resolve the parent only: the name itself may be a link, which must be refused later.
     named = {os.path.join(os.path.realpath(path.parent), path.name) for path in paths if not is_folder(path)}  # noqa: PTH118
     seen: set[str] = set()
     folder, real = "", ""
@@ -128,37 +127,39 @@ def discover(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Found
         for found in _in_folder(path, globs) if is_folder(path) else [Found(path, named=True)]:
             here, name = os.path.split(found.path)
             if here != folder or not real:
-                # Thousands of files may lie in a folder, and to follow its links takes longer than all else of a walk.
+                # Once per folder: resolving links takes longer than the rest of the walk, and a folder may hold
+                # thousands of files.
                 folder, real = here, os.path.realpath(here)
             key = os.path.join(real, name)  # noqa: PTH118
             if key not in seen:
                 seen.add(key)
+                # The user may have named the folder and this file.
                 yield replace(found, named=True) if key in named else found
 
 
 def unchanged_for(found: Iterable[Found], seconds: float) -> Iterator[Found]:
-    """Yield the files that have not changed for so long, and what cannot be read. What is gone has no age."""
+    """Yield the files unchanged for at least `seconds`, and those that can't be read. Skip missing files."""
     for each in found:
         try:
             younger = is_younger(each.path.lstat(), seconds)
         except FileNotFoundError:
             continue
         except OSError:
-            # Its opening says what is wrong.
+            # Opening it will report the error.
             younger = False
         if each.error is not None or not younger:
             yield each
 
 
 def is_younger(status: os.stat_result, seconds: float) -> bool:
-    """Tell whether a file changed within so many seconds."""
+    """True if a file changed less than `seconds` ago."""
     return time.time() - status.st_mtime < seconds
 
 
 def handed(files: Iterable[Path]) -> Iterator[Found]:
-    """Yield those of some files that may be sessions, by their names and first bytes, as if met in a folder.
+    """Yield the files that may be sessions by name and first bytes, as if they were found in a folder.
 
-    For a program that hands over all files that a pattern fits: what is no session, or ours, is no error.
+    For programs that pass every file matching a pattern: files that aren't sessions, or are ours, are no error.
     """
     for path in files:
         ours = FOLDER in path.parts or (path.name.endswith(JOURNAL) and os.path.lexists(originals_of(path)))
@@ -167,15 +168,15 @@ def handed(files: Iterable[Path]) -> Iterator[Found]:
 
 
 def is_folder(path: Path) -> bool:
-    """Tell whether a folder lies there; where that is not to be known, it is for the session's opening to tell."""
-    return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir() raises where a folder above may not be entered
+    """True if the path is a folder. If that can't be determined, opening the session reports why."""
+    return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir() raises if a parent folder is inaccessible
 
 
 _SQLITE = b"SQLite format 3\0"
 
 
 def is_database(path: Path) -> bool:
-    """Tell by its name and first bytes whether a file is a database."""
+    """True if a file is an SQLite database, by its name and first bytes."""
     with suppress(OSError):
         if path.name.endswith(".db") and stat.S_ISREG(path.stat().st_mode):
             with path.open("rb") as file:
@@ -184,18 +185,18 @@ def is_database(path: Path) -> bool:
 
 
 def names_rows(path: Path) -> bool:
-    """Tell whether a path names a database, or a session in one: the database's path, and the session's id."""
+    """True if a path names a database, or a session in one (the database's path plus the session's id)."""
     return is_database(path) or is_database(path.parent)
 
 
 def folders(folder: Path, globs: Globs = EVERYTHING) -> Iterator[tuple[Path, str]]:
-    """Yield a folder and all below it in which sessions may lie, each with what their paths begin with for patterns."""
+    """Yield a folder and its subfolders that may hold sessions, each with the path prefix used for patterns."""
     for here, begins, _ in _walked(folder, globs, lambda _: None):
         yield Path(here), begins
 
 
 def _walked(folder: Path, globs: Globs, failed: Callable[[OSError], None]) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield folders, each with what a path of what is in it begins with, and the names of its files."""
+    """Yield each folder with the path prefix of its contents and its file names."""
     for here, folders, names in os.walk(folder, onerror=failed):
         below = "" if here == str(folder) else Path(here).relative_to(folder).as_posix() + "/"
         folders[:] = sorted(name for name in folders if name not in NEVER and not globs.leaves(below + name))
@@ -203,7 +204,7 @@ def _walked(folder: Path, globs: Globs, failed: Callable[[OSError], None]) -> It
 
 
 def _in_folder(folder: Path, globs: Globs) -> Iterator[Found]:
-    """Walk a folder that was named; what OpenCode keeps there are its sessions, but nothing that could be walked."""
+    """Walk a named folder. For OpenCode's own storage yield an error, since only OpenCode can read it."""
     if holds_opencode(folder):
         what = "OpenCode keeps its sessions here in a form that only OpenCode can read"
         state, remedy = "Nothing here was changed.", "Use the file that 'opencode export SESSION > FILE' writes."
@@ -212,7 +213,7 @@ def _in_folder(folder: Path, globs: Globs) -> Iterator[Found]:
     unreadable: list[Found] = []
 
     def failed(error: OSError) -> None:
-        # A folder that has just been deleted has no sessions.
+        # A folder that was just deleted has no sessions.
         if not isinstance(error, FileNotFoundError):
             what = f"this folder cannot be read: {(error.strerror or str(error)).lower()}"
             state, remedy = "No session in it was changed.", "Check its permissions."
@@ -231,18 +232,18 @@ def _in_folder(folder: Path, globs: Globs) -> Iterator[Found]:
 
 
 def _may_be_session(here: str, name: str) -> bool:
-    """Judge a file by its name, and a `.json` by its first bytes: nearly all of them are no sessions.
+    """Judge a file by its name, and a `.json` also by its first bytes, since most aren't sessions.
 
-    One that was compressed when it was named may begin like any other, but its journal tells.
+    A `.json` session that the user once compressed by name may start like any other file, but it has a journal.
     """
     if not name.endswith(".json"):
         return name.endswith(".jsonl")
     if os.path.lexists(os.path.join(here, FOLDER)) and holds(store_in(Path(here, name))):  # noqa: PTH118 - as below
         return True
     try:
-        fd = os.open(os.path.join(here, name), _FLAGS)  # noqa: PTH118 - a path is made only of what may be a session
+        fd = os.open(os.path.join(here, name), _FLAGS)  # noqa: PTH118 - build a Path only for likely sessions
     except OSError:
-        # A link, or what may not be read: were it `.jsonl` that would be told, but such files lie everywhere.
+        # A link, or an unreadable file. For `.jsonl` this would be reported, but `.json` files are everywhere.
         return False
     try:
         return may_be_session(os.read(fd, FIRST_BYTES))
@@ -255,21 +256,21 @@ def _may_be_session(here: str, name: str) -> bool:
 def compressed(
     paths: Iterable[Path], policy_of: Callable[[Path], Policy], globs: Globs = EVERYTHING, *, gone_too: bool = False
 ) -> Iterator[Found]:
-    """Yield the sessions that the paths mean to a command that needs stores, each once.
+    """Yield the sessions that the paths name for a command that needs stores, each once.
 
-    In a folder these are the sessions that discover() finds, and all sessions with a store, whatever their names:
-    otherwise a user would think that all had been processed. Those count as named, and have an `error` if the session
-    is missing or something else is in its place. With `gone_too` a missing session is no error, and temp files and
-    late links count as a store.
+    From a folder, take the sessions that discover() finds, and every session with a store, whatever its name; otherwise
+    the user would assume that all were processed. The latter count as named, and have an `error` if the session is
+    missing or something else took its place. With `gone_too`, a missing session is no error, and temp files and late
+    links count as a store.
     """
     paths = list(paths)
     real = cache(os.path.realpath)
     lying: dict[tuple[str, str], Found] = {}
     for path in paths:
-        if not (gone_too or os.path.exists(path)) and _has_store(path, policy_of):  # noqa: PTH110 - raises nothing
+        if not (gone_too or os.path.exists(path)) and _has_store(path, policy_of):  # noqa: PTH110 - this can't raise
             lying[real(path.parent), path.name] = _named(Found(path, named=True), gone_too=False)
     for folder in filter(is_folder, paths):
-        # A folder may have taken the place of a session.
+        # A folder may have replaced a session.
         own = [Found(folder, named=True)] if folder.name and _has_store(folder, policy_of) else []
         for each in chain(own, _sessions_of(folder, policy_of, globs)):
             if gone_too or each.error is not None or _has_store(each.path, policy_of):
@@ -293,7 +294,7 @@ def _named(found: Found, *, gone_too: bool) -> Found:
 
 
 def _refuse_unless_there(session: Path, *, gone_too: bool) -> None:
-    """Raise SessionGone if a session with a store is missing (unless `gone_too`), Refused if it is no regular file."""
+    """Raise SessionGone if a stored session is missing (unless `gone_too`), Refused if it isn't a regular file."""
     first, kind = "move that away, and ", Refused
     with failing(session):
         try:
@@ -325,10 +326,10 @@ def _refuse_unless_there(session: Path, *, gone_too: bool) -> None:
 
 
 def _sessions_of(folder: Path, policy_of: Callable[[Path], Policy], globs: Globs = EVERYTHING) -> Iterator[Found]:
-    """Yield the sessions in and below a folder that have a store there, or in the backup folder.
+    """Yield the sessions in and below a folder that have a store there or in the backup folder.
 
-    With a backup folder, no command uses a store in the session's folder: it refuses the session by name. A folder that
-    cannot be read is yielded with its error.
+    If the policy sets a backup folder, no command uses a store in the session's folder; naming such a session is
+    refused. A folder that can't be read is yielded with its error.
     """
     for here, begins in folders(folder, globs):
         any_session = here / "session.jsonl"
@@ -336,7 +337,7 @@ def _sessions_of(folder: Path, policy_of: Callable[[Path], Policy], globs: Globs
             work, backups = plain_in(any_session).work, backups_of(any_session, policy_of(any_session))
             with failing(work, state=""):
                 found = set(sessions_named(work))
-            # Where both are one folder, the names in it are those of a backup folder.
+            # If both are the same folder, its names follow the backup folder's scheme.
             is_one = backups is not None and os.path.realpath(backups) == os.path.realpath(work)
             for each in dict.fromkeys([backups] if is_one else [None, backups]):
                 with failing(each or work, state=""):

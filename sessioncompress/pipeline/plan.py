@@ -1,8 +1,8 @@
-"""View to changes: the one place that decides, and the check of what came of it before anything is replaced.
+"""Turn a view into changes. This is the only module that decides; it also checks the result before a commit.
 
-Compressors only propose. Here the first of the table to claim a value has it, nothing protected is touched, and a
-line changes only where that is worth what the journal and the original of the line will take on disk. Bytes that a
-model reads count twice: they are sent with every request. A group of changes is made whole or not at all.
+Compressors only propose. The first compressor in the table to claim a value gets it, protected lines stay, and a line
+changes only if the gain exceeds the disk space for its journal records and original. Bytes that a model reads count
+twice, because every request sends them. A group of changes is applied completely or not at all.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from sessioncompress.core.model import Block, Change, JsonPath, Kind, Line, Stan
 from sessioncompress.errors import NOT_CHANGED, Damaged
 
 Plan = Mapping[int, tuple[Change, ...]]
-"""What is to change, line by line, in document order."""
+"""The changes of each line, in document order."""
 
 
 def plan(view: View, known: Container[int] = (), left_alone: Container[int] = ()) -> Plan:
-    """Decide what changes. `known` lines are our own rewritings: their originals are stored.
+    """Decide what changes. The lines in `known` were rewritten by an earlier run, so their originals are stored.
 
-    `left_alone` lines turned out not to bear a change; a group with one of them is dropped whole.
+    The lines in `left_alone` turned out not to accept a change. A group that includes one is dropped.
     """
 
     def cost(number: int) -> int:
         if view.policy.commit_originals == "history":
-            # Nothing is stored, but git keeps the original and packs it well, and the digests in the record badly.
+            # Nothing is stored, and git packs the original well. But it packs the digests in the record badly.
             return 2500
-        # The journal takes 250 bytes for a rewritten line, and zstd makes the original of one about 5 times smaller.
-        # What an earlier run left is kept too, but it is short.
+        # A rewritten line takes 250 bytes in the journal, and zstd compresses its original about fivefold. A line from
+        # an earlier run is stored too, but it is short.
         return 250 + (0 if number in known else view.lines[number].size // 5)
 
     claimed = _claimed(view, left_alone)
@@ -43,7 +43,7 @@ def plan(view: View, known: Container[int] = (), left_alone: Container[int] = ()
             alone[change.line] = alone.get(change.line, 0) + gain
     worth = {number for number, gain in alone.items() if gain > cost(number)}
     accepted = set()
-    # A group is worth its own gains, and those of its lines that were not worth their cost without it.
+    # Count a group's own gains, and also the gains of its lines that weren't worth their cost alone.
     for group, members in groups.items():
         new = {change.line for change, _ in members} - worth
         gain = sum(gain for _, gain in members) + sum(alone.get(number, 0) for number in new)
@@ -54,7 +54,7 @@ def plan(view: View, known: Container[int] = (), left_alone: Container[int] = ()
     def accepts(change: Change) -> bool:
         return change.group in accepted if change.group else change.line in worth
 
-    # A copy goes with what it copies, whatever it costs: `forget` would leave it.
+    # If an argument or result is replaced, replace its copy at any cost: `forget` must not leave the content in it.
     of_calls = [(each, each.block) for each, _ in claimed if each.block and each.block.call]
     calls = {block.call for each, block in of_calls if block.kind is not Kind.MIRROR and accepts(each)}
     worth.update(each.line for each, block in of_calls if block.kind is Kind.MIRROR and block.call in calls)
@@ -66,12 +66,12 @@ def plan(view: View, known: Container[int] = (), left_alone: Container[int] = ()
 
 
 def _claimed(view: View, left_alone: Container[int]) -> list[tuple[Change, int]]:
-    """Choose what may be done, each change with its gain in bytes; of a group that cannot be had whole nothing is."""
+    """Return the changes to make, each with its gain in bytes. Drop groups that can't be applied completely."""
     taken: set[tuple[int, JsonPath]] = set()
     claimed: list[tuple[Change, int]] = []
     broken: set[int] = set()
     pruned = set[str]()
-    """The calls whose results go: of these the mirrors go too, where nothing else does."""
+    """Calls whose results are pruned. With `only`, just their mirrors may go too."""
     only = view.policy.prune.enabled and view.policy.prune.only
     for compressor in (redundancy.prune, beside.propose_mirrors) if only else COMPRESSORS:
         for change in compressor(view):
@@ -94,7 +94,7 @@ def _claimed(view: View, left_alone: Container[int]) -> list[tuple[Change, int]]
 
 
 def in_question(view: View, numbers: Iterable[int]) -> tuple[int, int]:
-    """Sum up the bytes of these lines' blocks: of those over their kind's threshold that may go, and the protected."""
+    """Sum the bytes of these lines' blocks: those over their kind's threshold that may go, and the protected ones."""
     removable = protected = 0
     for number in numbers:
         for block in view.lines[number].blocks:
@@ -108,15 +108,15 @@ def in_question(view: View, numbers: Iterable[int]) -> tuple[int, int]:
 
 
 def record_of(block: Block) -> int:
-    """Tell how many bytes the journal takes for a replaced block: none for small thinking, which no marker names."""
+    """Return a replaced block's journal size in bytes. Small thinking has no record, because no marker names it."""
     return 0 if block.kind is Kind.THINKING and block.size < LEAST_GAIN else KINDS[block.kind].record
 
 
 def check(view: View, after: Lines, changed: Collection[int], where: str) -> None:
-    """Compare a session's lines before and after: same lines in the same order, same ties, nothing protected changed.
+    """Check that lines, their order and their links are the same after a rewrite, and that protected content stayed.
 
-    A protected line may lose free copies, and nothing else. Raises Damaged: it means an error in this program, and the
-    session is not changed.
+    A protected line may lose only free copies. Raises Damaged, which means a bug in this program; the session isn't
+    changed.
     """
     before = view.lines
     if len(before) != len(after):
@@ -146,7 +146,7 @@ def check(view: View, after: Lines, changed: Collection[int], where: str) -> Non
 
 
 def _stays(view: View, number: int, after: Line) -> bool:
-    """Tell whether a protected line lost nothing but copies that nobody meets again."""
+    """True if a protected line lost only copies that no one reads again."""
     before = view.lines[number]
 
     def rest(line: Line) -> Line:
@@ -157,7 +157,7 @@ def _stays(view: View, number: int, after: Line) -> bool:
 
 
 def broken(what: str, where: str, number: int | None = None) -> Damaged:
-    """Make the error for a rewrite that failed a check."""
+    """Build the error for a rewrite that failed a check."""
     return Damaged(
         f"the rewritten session failed its check: {what}",
         where=where,

@@ -1,4 +1,4 @@
-"""Read a session: detect its format, turn its lines into blocks, and find which of them an earlier run rewrote."""
+"""Read a session: detect its format, split its lines into blocks, and find the lines that an earlier run rewrote."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ from sessioncompress.store.lock import OpenSession, open_file, open_session
 from sessioncompress.store.records import LineRecord
 
 CONFLICT = re.compile(rb"<{7,} ")
-"""The line that git puts first around what it could not merge; those that follow it tell nothing alone."""
+"""The first line of a git merge conflict. The other conflict lines are too ambiguous to detect alone."""
 
 
 _SILENT = frozenset({Role.USER, Role.RESULT, Role.BLANK, Role.OPAQUE})
-"""What says nothing of a request."""
+"""Roles whose lines hold no record of a request."""
 
 
 def survey(
     pieces: Iterable[Piece], form: Format, parsed: Mapping[bytes, Entry] | None = None, document: Document | None = None
 ) -> Survey:
-    """Read a session's pieces once; a line that is not understood is opaque: copied, counted, never changed.
+    """Read a session's pieces once. A line that can't be parsed is opaque: copied, counted, never changed.
 
-    `parsed` are entries of its first lines, by their bytes; `document` is the document that the session is.
+    `parsed` maps raw first lines to their parsed entries. `document` is given if the session is one JSON document.
     """
     reader = form.reader()
     waiting = dict(parsed or {})
@@ -68,7 +68,7 @@ def survey(
         size += len(raw)
         if number == GAP:
             first = raw.rstrip().endswith(b"[")
-            # Behind a line that sets messages, lines go on that end with LF.
+            # After a line that sets messages, normal lines follow, which end with LF.
             ended = raw.lstrip().startswith(b"]")
             continue
         if whole:
@@ -93,9 +93,9 @@ def survey(
 
 
 def _long_line(reader: Reader) -> Callable[[bytes], Line]:
-    """Make what takes the next piece of a line over the cap, and returns what is known of the line with it.
+    """Return a function that takes the next piece of a line over the cap and returns the Line read so far.
 
-    The line is never changed, but it may be a part of the path, and one side of a pair.
+    Such a line is never changed, but it may be part of the live path or of a call-result pair.
     """
     skeleton, digest, size = values.Skeleton(), xxh3_64(), 0
 
@@ -112,9 +112,9 @@ def _long_line(reader: Reader) -> Callable[[bytes], Line]:
 
 
 def read_line(raw: bytes, reader: Reader, *, ended: bool = True) -> Line:
-    """Read one whole line. One without its LF may still be being written: it is known, but never changed.
+    """Read one whole line. Without its LF the agent may still be writing it, so it is read but never changed.
 
-    Messages of a document are not `ended` by one.
+    Pass `ended=False` for messages of a document, which have no LF.
     """
     return _line(raw, _entry(raw), reader, ended=ended)
 
@@ -133,7 +133,7 @@ def _line(raw: bytes, entry: Entry | None, reader: Reader, *, ended: bool) -> Li
 
 
 def is_bare_end(raw: bytes) -> bool:
-    """Return true for a line that is nothing but its end: a session may have a million of them, all one object."""
+    """True if a line is only a line end. A session may have a million; all share one object."""
     return len(raw) <= 2 and raw.isspace()  # noqa: PLR2004
 
 
@@ -143,7 +143,7 @@ def _blank(raw: bytes) -> Line:
 
 
 def _opaque(raw: bytes, reader: Reader) -> Line:
-    """Read a line that our parser does not: its agent may, and then the path through the session goes on there."""
+    """Read a line that our parser rejects. Its agent may accept it, and the live path may lead through it."""
     entry = values.entry_of(raw, reader.linking) if raw.strip() else None
     if entry is None:
         facts = Facts(conflict=True) if CONFLICT.match(raw) else PLAIN
@@ -153,26 +153,26 @@ def _opaque(raw: bytes, reader: Reader) -> Line:
 
 
 def unchangeable(line: Line) -> Line:
-    """Take out of a line what could be replaced."""
+    """Remove everything replaceable from a line."""
     return line._replace(blocks=(), facts=line.facts._replace(ties=(), sealed=True))
 
 
 class RewrittenLines(Mapping[int, LineRecord]):
-    """The line records of a session's rewritten lines by number, each with a place where any run kept the original.
+    """Maps line numbers to the records of rewritten lines. Each record points to an original kept by any run.
 
-    They are those among `pieces`, and those that are noted later.
+    Initially these are the lines in `pieces`; watch() adds more.
     """
 
     def __init__(self, journal: Journal, pieces: Iterable[Piece] = ()) -> None:
         self._journal = journal
-        # Many lines may be identical: their record is looked up once.
+        # Many lines may be identical, so cache their record.
         self._placed = lru_cache(maxsize=1024)(journal.placed)
         self.rows: dict[int, int] = {}
-        """The row of each line's record in the journal."""
+        """The journal row of each line's record."""
         deque(self.watch(pieces), maxlen=0)
 
     def watch(self, stream: Iterable[Piece]) -> Iterator[Piece]:
-        """Pass a session's pieces on; note the lines that the journal knows."""
+        """Pass the pieces through and note the lines that the journal knows."""
         for piece in stream:
             number, raw, whole = piece
             if whole and not is_bare_end(raw) and (row := row_of(raw, sha256(raw).digest(), self._journal)) is not None:
@@ -193,20 +193,20 @@ class RewrittenLines(Mapping[int, LineRecord]):
 
 
 def row_of(raw: bytes, digest: bytes, journal: Journal) -> int | None:
-    """Find the record of a rewritten line with that SHA-256, or of a message that stood in a line of its own before.
+    """Find the record of a rewritten line by SHA-256, or of a message that used to be on a line of its own.
 
-    An agent that sets all messages anew writes them without the LF that ended the lines.
+    An agent that sets all messages again writes them without the LF.
     """
     for each in (digest,) if raw.endswith(b"\n") else (digest, sha256(raw + b"\n").digest()):
         row = journal.rewriting(each)
-        # What is its own original, nothing has to come back for.
+        # If the line is its own original, there is nothing to restore.
         if row is not None and journal.original_of(row) != each:
             return row
     return None
 
 
 def original_in(raw: bytes, digest: bytes, row: int | None, journal: Journal) -> int | None:
-    """Find the newest record of the original that a line is, or of that of the rewritten line that it is by `row`."""
+    """Find the newest record with this line's original: the line is an original, or the rewritten line of `row`."""
     if row is not None:
         return journal.original(journal.original_of(row))
     newest = journal.original(digest)
@@ -216,9 +216,9 @@ def original_in(raw: bytes, digest: bytes, row: int | None, journal: Journal) ->
 
 
 class Found(NamedTuple):
-    """What a journal knows of a session: its rewritten lines, and the originals of which no line is there in any form.
+    """A session's lines as its journal knows them: the rewritten ones, and originals that no line holds in any form.
 
-    `is_marked` is false where no line that the journal does not know holds a marker.
+    `is_marked` is true if a line that the journal does not know holds a marker.
     """
 
     rewritten: RewrittenLines
@@ -227,9 +227,9 @@ class Found(NamedTuple):
 
 
 def find(session: OpenSession, journal: Journal) -> Found:
-    """Find a session's rewritten lines, and a record for each original that is in it in no known form.
+    """Find a session's rewritten lines, and one record for each original that is missing from it.
 
-    Raises Refused where the line ends were converted.
+    Raises Refused if the line ends were converted.
     """
     found, there, marked = RewrittenLines(journal), set[bytes](), False
     for number, raw, whole in jsonl.pieces_of(session.reader, session.size):
@@ -246,16 +246,16 @@ def find(session: OpenSession, journal: Journal) -> Found:
             marked = marked or PREFIX_BYTES in raw
     if not there:
         _refuse_if_converted(session, journal)
-    # What a restore took back counts again where somebody put the rewritten session back.
+    # A restored run counts again if the user put the rewritten session back.
     missing = journal.missing(there, {journal.run_of(row) for row in found.rows.values()})
     return Found(found, missing, marked)
 
 
 class Known(NamedTuple):
-    """An open session as it was read: its format, its id, its lines, and which of them its journal knows as rewritten.
+    """An open session after reading: its format, id, lines, and the lines that the journal knows as rewritten.
 
-    `seen` is whether it looks like one of that format, which a user may have named. `newest` is the newest answer on
-    the live path, see newest_answer().
+    `seen` is true if the content looks like that format; the user may have forced another. `newest` is the newest
+    answer on the live path, see newest_answer().
     """
 
     session: OpenSession
@@ -268,22 +268,22 @@ class Known(NamedTuple):
     newest: Answer
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield the session once more: see jsonl.pieces_of()."""
+        """Yield the session's pieces again; see jsonl.pieces_of()."""
         return jsonl.pieces_of(self.session.reader, self.session.size)
 
     def lines(self, numbers: Iterable[int], most: int = jsonl.LINE_CAP) -> Iterator[tuple[int, bytes]]:
-        """Yield some lines in any order, each with its number, or so many bytes of each."""
+        """Yield the given lines in the given order, each with its number, cut to `most` bytes."""
         places = self.places()
         for number in numbers:
             start, size = places[number]
             yield number, os.pread(self.session.fd, min(size, most), start)
 
     def places(self) -> Sequence[tuple[int, int]]:
-        """List the start and size of each line, or of each message of a document or of a line that sets several."""
+        """Return the start and size of each line, or of each message in a document or in a line that sets several."""
         sizes = [line.size for line in self.survey.lines]
         if sum(sizes) == self.session.size:
             return list(zip(accumulate(sizes, initial=0), sizes, strict=False))
-        # There is more in it than its messages.
+        # The session also holds bytes outside its messages.
         found, position = dict[int, tuple[int, int]](), 0
         for number, raw, _ in self.pieces():
             start, size = found.get(number, (position, 0))
@@ -293,21 +293,21 @@ class Known(NamedTuple):
 
 
 def size_of_store(store: Store) -> int:
-    """Measure a store in bytes."""
+    """Return a store's size in bytes."""
     return sum(size_of(path) or 0 for path in (store.originals, store.journal))
 
 
 def size_of_names(paths: Iterable[Path]) -> int:
-    """Bytes that go with these names: those of a file that has another name stay."""
+    """Return the bytes freed by deleting these names. A file with another hard link frees nothing."""
     found = [path.lstat() for path in paths]
     return sum(each.st_size for each in found if each.st_nlink == 1)
 
 
 def format_of(session: OpenSession, form: str | None = None, head: Head | None = None) -> Format:
-    """Detect a session's format from its content, or take the one of that name, whatever the content.
+    """Detect a session's format from its content, or take the one named `form` whatever the content.
 
-    `head` is what head_in() returned, if it was read already. Raises UsageError if no format has that name; else
-    NotASession if it shows none, and Refused if it may be of several, is too long to know, or is in a merge.
+    `head` is the result of head_in(), if already read. Raises UsageError if no format has that name, NotASession if the
+    content matches none, and Refused if it matches several, is too long to tell, or is in a merge.
     """
     head = head_in(session) if head is None else head
     known = format_named(form) if form else detect(head)
@@ -353,11 +353,11 @@ _BY_MAGIC = {
     ),
     b"\x1f\x8b": ("packed with gzip", "Unpack it with 'gunzip FILE' and use the unpacked file."),
 }
-"""What is no session by its first bytes, and what to do."""
+"""Known first bytes of other files: what they are, and the remedy."""
 
 
 def _seen(first: bytes, head: Head, value: Any) -> str:
-    """Word what a file of no known kind begins with, or what one JSON value holds."""
+    """Describe the start of an unknown file, or the one JSON value that it holds."""
     if not first:
         return "it is empty"
     if isinstance(value, list):
@@ -373,10 +373,10 @@ def _seen(first: bytes, head: Head, value: Any) -> str:
 
 @contextmanager
 def opened(path: Path, *, writing: bool, quiet_seconds: float = 0) -> Iterator[OpenSession]:
-    """Open a session as open_session() does; to write, with what else of its agent points into it put right first."""
+    """Open a session as open_session() does. For writing, first repair the agent's other files that point into it."""
     follows = mended(path) if writing else Pointers()
     with failing(path):
-        # Told before the work as well as at its end.
+        # Refuse early rather than only after the work.
         follows.refuse_if_loaded()
     with open_session(path, writing=writing, quiet_seconds=quiet_seconds) as session:
         session.pointers = follows
@@ -384,7 +384,7 @@ def opened(path: Path, *, writing: bool, quiet_seconds: float = 0) -> Iterator[O
 
 
 def mended(path: Path) -> Pointers:
-    """Find what else of its agent points into the session at a path, and put it right. Raises as Pointers.mend()."""
+    """Find the agent's other files that point into a session, and repair them. Raises as Pointers.mend() does."""
     found = pointers_of(path)
     with failing(path):
         found.mend()
@@ -392,7 +392,7 @@ def mended(path: Path) -> Pointers:
 
 
 def pointers_of(path: Path) -> Pointers:
-    """Find what else of its agent points into the session at a path: nothing where there is no session."""
+    """Find the agent's other files that point into the session at a path; empty if there is no session."""
     with suppress(OSError, NotASession, IsALink), disk.closing(open_file(path)) as fd:
         if agent := indexed(os.pread(fd, FIRST_BYTES, 0)):
             return format_named(agent).pointers(str(path.parent.resolve() / path.name))
@@ -400,7 +400,7 @@ def pointers_of(path: Path) -> Pointers:
 
 
 def head_in(session: OpenSession) -> Head:
-    """Read the first lines of a session, or the messages of a document and what stands around them."""
+    """Read a session's first lines, or a document's messages and the JSON around them."""
     return _head(session, jsonl.document_of(session.reader, session.size))
 
 
@@ -412,9 +412,9 @@ def _head(session: OpenSession, document: Document | None) -> Head:
 
 
 def whose(path: Path) -> tuple[Format, Name]:
-    """Detect the format of the session at a path, and read what its header says of it.
+    """Detect the format of the session at a path and read its header.
 
-    Raises NotASession, or what open_session() raises.
+    Raises NotASession, and as open_session() does.
     """
     with open_session(path, writing=False) as session:
         head = head_in(session)
@@ -423,7 +423,7 @@ def whose(path: Path) -> tuple[Format, Name]:
 
 
 def refuse_unless_session(session: OpenSession, form: str | None = None) -> None:
-    """Raise NotASession where a file shows no session; one that may be of several agents is one."""
+    """Raise NotASession if a file isn't a session. A file that may belong to several agents is one."""
     try:
         format_of(session, form)
     except NotASession:
@@ -433,7 +433,7 @@ def refuse_unless_session(session: OpenSession, form: str | None = None) -> None
 
 
 def refuse_in_merge(session: OpenSession) -> None:
-    """Raise Refused where git could not merge the session: its lines are not yet what they are to be."""
+    """Raise Refused if a session holds git conflict markers: its lines aren't final."""
     number = line_in_merge(session)
     if number is not None:
         raise Refused(
@@ -446,9 +446,9 @@ def refuse_in_merge(session: OpenSession) -> None:
 
 
 def line_in_merge(session: OpenSession) -> int | None:
-    """Find the first line, counted from 1, that git put around what it could not merge; None without any.
+    """Return the first line with a git conflict marker, counted from 1, or None.
 
-    Counted in the file: one line of Gemini CLI may count for several messages.
+    This counts lines of the file: one line of Gemini CLI may hold several messages.
     """
     with session.reader() as file:
         if not jsonl.holds(file, b"<<<<<<< ", size=session.size):
@@ -458,15 +458,15 @@ def line_in_merge(session: OpenSession) -> int | None:
 
 
 def _refuse_if_converted(session: OpenSession, journal: Journal) -> None:
-    """Raise Refused where git converted the line ends of a session in which no line is known.
+    """Raise Refused if git converted the line ends of a session. Only call it if no line is known.
 
-    Git does this to all lines of a file, where an attribute or the user's configuration says so: no digest in the
-    journal fits any more. JSON text has a CR nowhere but there.
+    git converts all lines of a file if an attribute or the user's configuration asks for it; then no digest in the
+    journal matches. JSON text has a CR only at line ends.
     """
     if not journal.runs:
         return
     with session.reader() as file:
-        # The end of a longer line is not looked for.
+        # Do not search for the end of a longer line.
         then, now = (LF, CR_LF) if file.readline(1 << 20).endswith(CR_LF) else (CR_LF, LF)
     ours = {bytes.fromhex(line) for each in journal.checkpoints for line in each.lines}
     for _, raw, _ in jsonl.pieces_of(session.reader, session.size):
@@ -484,7 +484,7 @@ def _refuse_if_converted(session: OpenSession, journal: Journal) -> None:
 
 
 def refuse_nameless(session: OpenSession, form: Format) -> None:
-    """Raise NotASession for a file that was only met, and names no agent itself."""
+    """Raise NotASession for a file that the user did not name and whose format names no agent."""
     if form.name in NAMELESS:
         what = f"this looks like a session of the format {form.name}, which names no agent"
         remedy = f"Name the file itself, or use --format {form.name}."
@@ -492,10 +492,10 @@ def refuse_nameless(session: OpenSession, form: Format) -> None:
 
 
 def read_session(session: OpenSession, journal: Journal, form: str | None = None, *, named: bool = True) -> Known:
-    """Read a session once, as one of the format of that name, or else of the one that it shows; see format_of().
+    """Read a session once, as the format `form` or else the detected one; see format_of().
 
-    Raises NotASession, too, where nobody `named` the file, and it names no agent itself; Refused where its line ends
-    were converted.
+    Also raises NotASession if the user did not name the file (`named`) and its format names no agent, and Refused if
+    its line ends were converted.
     """
     document = jsonl.document_of(session.reader, session.size)
     head = _head(session, document)

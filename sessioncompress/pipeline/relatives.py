@@ -1,4 +1,4 @@
-"""A session's relatives, from which it was forked or goes on, and its markers whose originals only they may hold."""
+"""A session's relatives (its fork parents and predecessors), and markers whose originals only a relative may hold."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from sessioncompress.store.packing import Packed, packed_around
 from sessioncompress.store.records import RunRecord, decode
 
 _MOST = 16
-"""Relatives of one session that are looked at: each may name others."""
+"""Maximum number of relatives examined per session; each may name more."""
 _HEADER_SECONDS = 1.0
-"""How long a command takes the headers of a folder's sessions for what they are."""
+"""Seconds for which cached headers of a folder's sessions stay valid."""
 
 State: TypeAlias = tuple[int, int, int, int] | None
 _Read = TypeVar("_Read")
 
 
 def state_of(path: Path) -> State:
-    """What tells a file from what it was before it changed; None if there is none."""
+    """Return a file's identity, size and times, which reveal a change; None if it doesn't exist."""
     with suppress(OSError):
         there = path.lstat()
         return there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns
@@ -54,7 +54,7 @@ def state_of(path: Path) -> State:
 
 
 def _once(most: int) -> Callable[[Callable[..., _Read]], Callable[..., _Read]]:
-    """Make a function that reads files read them again only when one has changed."""
+    """Cache a function that reads files until one of them changes."""
 
     def remembering(read: Callable[..., _Read]) -> Callable[..., _Read]:
         known = lru_cache(maxsize=most)(lambda paths, _: read(*paths))
@@ -65,7 +65,7 @@ def _once(most: int) -> Callable[[Callable[..., _Read]], Callable[..., _Read]]:
 
 @_once(1 << 14)
 def name_of(path: Path) -> Name:
-    """Read what the header of a file says, if it may be a session."""
+    """Read a file's header, if it may be a session."""
     with suppress(SessionCompressError):
         if path.name.endswith(rollouts.ENDING):
             return rollouts.whose(path)[1]
@@ -75,7 +75,7 @@ def name_of(path: Path) -> Name:
 
 @_once(1 << 14)
 def _noted_id(journal: Path) -> str:
-    """Read the id that the newest run noted; empty if the journal does not end with a whole record of one."""
+    """Return the session id in the newest run's record, or empty if the journal doesn't end with a valid one."""
     with suppress(OSError, ValueError, KeyError, TypeError, SessionCompressError):
         refuse_linked(journal)
         run = decode(last_line(journal))
@@ -84,11 +84,11 @@ def _noted_id(journal: Path) -> str:
 
 
 _journal = _once(2 * _MOST)(journals.load)
-"""Many sessions may have the same relatives."""
+"""Cached, because many sessions may share relatives."""
 
 
 class Relative(NamedTuple):
-    """A session, which itself may be gone, and its store."""
+    """A session, which may be missing, and its store."""
 
     session: Path
     store: Store
@@ -98,10 +98,10 @@ class Relative(NamedTuple):
 def relatives_of(session: OpenSession, policy: Policy, form: str | None = None) -> list[Relative]:
     """Find the relatives of a session that have a store, nearest first.
 
-    A relative has the session's id, or is what the header of the session, or of a relative, names as its parent. A
-    header is data, perhaps a stranger's, and must not choose where originals are read: a relative lies in the same
-    folder as the session, or both lie where one agent of this user keeps its sessions. Raises Refused where the session
-    is of no format, and what reading a relative's journal raises.
+    A relative has the session's id, or is named as a parent by the header of the session or of a relative. A header is
+    untrusted and must not choose where originals are read from. So a relative must be in the session's folder, or both
+    must be where one of this user's agents keeps its sessions. Raises Refused if the session has no known format, and
+    as loading a relative's journal does.
     """
     paths = [path for path in _named_by(_named_in(session, form), session.path, policy) if path != session.path]
     found = [Relative(path, each, _journal(each.journal)) for path in paths for each in _stores_of(path, policy)]
@@ -109,9 +109,9 @@ def relatives_of(session: OpenSession, policy: Policy, form: str | None = None) 
 
 
 def _stores_of(path: Path, policy: Policy) -> Iterable[Store]:
-    """Find the store that counts for a session, and this user's, else all: no branch's alone has what a fork needs."""
+    """Return the session's active store plus this user's, else all: one branch's store may lack what a fork needs."""
     backups = backups_of(path, policy)
-    # Who lost the key has lost the name of the folder, too.
+    # Without the machine key, the store folder's name is unknown too.
     ours = [each for name in [folder_name()] if name and layout.holds(each := hidden_in(path, name, backups))]
     return dict.fromkeys((store_at(path, policy), *(ours or layout.all_stores(path, backups))))
 
@@ -122,9 +122,9 @@ def _named_in(session: OpenSession, form: str | None) -> Name:
 
 
 def packed_kin(session: OpenSession, form: str | None = None) -> list[Packed]:
-    """Find the packed sessions with a store that a session's header names, or that were at its place.
+    """Find packed sessions with a store that a session's header names, or that were packed from its path.
 
-    Only packs of its folder and of those above are read. Raises Refused where the session is of no format.
+    Reads only packs in its folder and in parent folders. Raises Refused if the session has no known format.
     """
     name = _named_in(session, form)
     ids, files = {name.id, *name.parents} - {""}, set(map(_last_of, name.parents))
@@ -138,9 +138,9 @@ def packed_kin(session: OpenSession, form: str | None = None) -> list[Packed]:
 
 
 def _named_by(name: Name, session: Path, policy: Policy) -> list[Path]:
-    """Find the sessions that the header of a session names, and the headers of those, nearest first.
+    """Find the sessions that a session's header names, and those that their headers name, nearest first.
 
-    The session itself may be among them: another one of its folder with the same header has the same relatives.
+    The session itself may be included: another session in the folder with the same header has the same relatives.
     """
     near = _near(session)
     stores = cache(lambda folder: _stores(folder, policy))
@@ -154,7 +154,7 @@ def _named_by(name: Name, session: Path, policy: Policy) -> list[Path]:
 
 
 def _near(session: Path) -> list[Path]:
-    """List a session's folder, and if it is one of an agent's, all folders in which that one keeps sessions."""
+    """List the session's folder and, if an agent keeps its sessions there, all folders of that agent."""
     of_agents = (list(map(_real, table.named_roots(agent))) for agent in table.NAMES)
     roots = [root for each in of_agents if any(map(session.is_relative_to, each)) for root in each]
     folders = (each for each in map(_real, table.agent_folders()) if any(map(each.is_relative_to, roots)))
@@ -168,8 +168,8 @@ def _stores(folder: Path, policy: Policy) -> list[tuple[Path, Store]]:
 
 
 def _named(name: Name, near: Sequence[Path], stores: Callable[[Path], Sequence[tuple[Path, Store]]]) -> Iterator[Path]:
-    """Yield the sessions that a header names: by their paths, and by their ids in the stores near the session."""
-    # A parent is named by its file or by its id.
+    """Yield the sessions that a header names: by path, and by id in the stores near the session."""
+    # A header names a parent by file or by id.
     for parent in [each for each in name.parents if not {"/", "\\"}.isdisjoint(each) and "\0" not in each]:
         path = _real(parent)
         # Both may have been moved or cloned since.
@@ -177,7 +177,7 @@ def _named(name: Name, near: Sequence[Path], stores: Callable[[Path], Sequence[t
     ids = {name.id, *name.parents} - {""}
     for folder in near if ids else ():
         for owner, store in stores(folder):
-            # In other folders only what ends with an id is opened.
+            # In other folders, open only stores whose name ends with an id.
             is_likely = folder == near[0] or owner.stem.endswith(tuple(ids))
             if is_likely and _noted_id(store.journal) in ids:
                 yield owner
@@ -192,12 +192,12 @@ def _last_of(parent: str) -> str:
 
 
 def kin_of(session: Path, ids: Collection[str]) -> list[Path]:
-    """Find the sessions that have one of a session's ids, or name it as a parent, or one of those.
+    """Find the sessions that share one of a session's ids, or that name it or one of the found sessions as a parent.
 
-    They are looked for in its folder, and if that is one of an agent's, in all of that agent's: not on the whole disk.
+    Searches its folder and, if an agent keeps its sessions there, all of that agent's folders, but not the whole disk.
     """
-    # The headers are read once for many sessions; again where a file came or went, or after a second: a user may have
-    # been asked meanwhile, and an agent that has just begun a session may not have written its header before.
+    # Cache headers across sessions. Read them again if a file appeared or vanished, or after a second: the user may
+    # have taken time to answer a question, and an agent may not have written a new session's header yet.
     now = time.monotonic() // _HEADER_SECONDS
     near = [_by_name(folder, state_of(folder), now) for folder in _near(session)]
     found, asked, waiting = {session}, {""}, [session.name, *ids]
@@ -212,7 +212,7 @@ def kin_of(session: Path, ids: Collection[str]) -> list[Path]:
 
 @lru_cache(maxsize=1 << 10)
 def _by_name(folder: Path, *_: object) -> Mapping[str, set[Path]]:
-    """Find the sessions in a folder by their ids, and by the ids and the files of their parents."""
+    """Index the sessions in a folder by id, and by their parents' ids and file names."""
     named = defaultdict[str, set[Path]](set)
     with suppress(OSError):
         for path in map(folder.joinpath, os.listdir(folder)):
@@ -223,19 +223,19 @@ def _by_name(folder: Path, *_: object) -> Mapping[str, set[Path]]:
 
 
 class Stranger(NamedTuple):
-    """A text with a marker that a session's own journal does not know: what it names, if anything, and its identity."""
+    """A text with a marker that the session's own journal does not know: its reference, if any, and its identity."""
 
     reference: str
     key: OurKey
 
 
 def strangers_of(session: OpenSession, journal: Journal, form: str | None = None) -> list[Stranger]:
-    """Find the texts with a marker as we write it in lines that the session's own journal does not know.
+    """Find texts with a valid marker in lines that the session's own journal does not know.
 
-    What stands in a line that the journal knows stood there before our run, and is content. Of the others nothing
-    tells for certain whether another session, or another side of this one, was rewritten there, or a tool printed all
-    of such a text: they are counted, and no command fails for them. Not even where a text cannot be read: then none
-    is counted, since an exact restore and a check go by digests alone. A session without a journal has strangers alone.
+    If the journal knows a line, a marker in it was there before our run and is content. Otherwise the line may belong
+    to another session or another branch of this one, or a tool printed such a text; nothing proves which. So they are
+    counted, and no command fails because of them. If a text can't be read, none are counted; exact restore and
+    verification use only digests. A session without a journal has only such texts.
     """
     found = []
     try:
@@ -257,14 +257,14 @@ def strangers_of(session: OpenSession, journal: Journal, form: str | None = None
 
 
 def believed(journal: Journal) -> Journal:
-    """Return a journal if all its runs are this user's, else an empty one: of no line it tells that it knows that."""
+    """Return the journal if all its runs are this user's, else an empty one, which is trusted to know no line."""
     return journal if journal.is_ours else Journal()
 
 
 def unknown_to(strangers: Sequence[Stranger], *known_by: Relative) -> list[Stranger]:
-    """Keep those of the texts whose originals no store has.
+    """Keep the texts whose originals no store has.
 
-    What others wrote, and what lost bytes, may tell of originals that it does not have: those that count read back.
+    Another user's journal, or a damaged store, may name missing originals, so there only readable ones count.
     """
     for each in known_by if strangers else ():
         is_whole = each.journal.is_ours and (size_of(each.store.originals) or 0) >= each.journal.store_size
@@ -286,7 +286,7 @@ def _is_kept(relative: Relative, originals: OriginalsReader, is_whole: bool, row
 def unnamed_in(
     journal: Journal, strangers: Sequence[Stranger], counts: Callable[[int], bool] = lambda _: True
 ) -> list[Stranger]:
-    """Keep those of the texts of which a journal has no record that counts, by what they name or by what they are."""
+    """Keep the texts without a counting record in the journal, looked up by reference and by identity."""
     rows, wanted = defaultdict[str, list[int]](list), {each.reference[:FEWEST_DIGITS] for each in strangers}
     for row, (_, digest) in enumerate(journal.references if strangers else ()):
         if digest[:FEWEST_DIGITS] in wanted:
@@ -295,22 +295,22 @@ def unnamed_in(
     def records(stranger: Stranger) -> Iterator[int]:
         named = stranger.reference[:FEWEST_DIGITS]
         for row in journal.replaced(stranger.key):
-            # A stranger's may say of a text that it stands for another content than the text does.
+            # Another user's record may map a text to different content than the text's marker names.
             if not named or journal.block(row)[1].digest.startswith(named):
                 yield row
         yield from rows[named]
 
-    # A stranger's journal may have any number of records of one text.
+    # Bound the lookups: an untrusted journal may have any number of records for one text.
     return [each for each in strangers if not any(map(counts, islice(records(each), _MOST)))]
 
 
 def may_know(journal: Journal | None, strangers: Sequence[Stranger]) -> bool:
-    """Tell whether a journal, None if it cannot be read, may know one of the texts."""
+    """True if a journal may know one of the texts. None means that it can't be read, so it may."""
     return bool(strangers) and (journal is None or len(unnamed_in(journal, strangers)) < len(strangers))
 
 
 def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: str | None = None) -> None:
-    """Raise Refused where a session without a journal has markers: it was moved, copied or forked."""
+    """Raise Refused if a session without a journal has markers: it was moved, copied or forked."""
     strangers = strangers_of(session, Journal(), form)
     if not strangers:
         return
@@ -319,7 +319,7 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
     ]
     unknown = unknown_to(strangers, *relatives)
     nameless = sum(not each.reference for each in unknown)
-    # The error begins with the whole path: the rest names what lies beside the session without it.
+    # The error starts with the full path, so later paths in the same folder are shortened.
     here, backups = f"{session.path.parent}/", backups_of(session.path, policy)
     again = restoring(backups, "--from-markers", quote(str(session.path)))
     from_other = restoring(backups, "--from-markers --originals OTHER PATH")
@@ -357,16 +357,16 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
 
 
 def referring(session: Path, ids: Collection[str], store: Store, journal: Journal | None, policy: Policy) -> list[str]:
-    """Name the sessions in a session's folder with markers that its originals alone can expand.
+    """List the sessions in a session's folder whose markers only this store can expand.
 
-    `journal` is None where it cannot be read: then every marker of its kin that nobody else knows may be one.
+    If `journal` is None (unreadable), assume so for every marker of a related session that no other store knows.
     """
     relatives = cache(lambda name: _named_by(name, session, policy))
     found = []
     for path in kin_of(session, ids):
         own = store_at(path, policy)
         left = _left_at(path, own.originals, own.journal)
-        # Relatives are looked for only where they count.
+        # Look for relatives only if they matter.
         for relative in relatives(name_of(path)) if may_know(journal, left) else ():
             if relative != path and (other := store_at(relative, policy)) != store:
                 with suppress(SessionCompressError):
@@ -384,9 +384,9 @@ def _left_at(path: Path, originals: Path, journal: Path) -> list[Stranger]:
 
 
 def left_to_others(session: OpenSession, store: Store) -> list[Stranger]:
-    """Find the texts of a session with a marker that names an original which its own store does not have.
+    """Find a session's texts whose marker names an original that its own store lacks.
 
-    What others wrote, and what cannot be read, is not believed to know a line, either.
+    A journal that can't be read, or that another user wrote, is not trusted to know a line.
     """
     journal = Journal()
     with suppress(SessionCompressError):

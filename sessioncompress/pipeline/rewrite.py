@@ -1,4 +1,4 @@
-"""Make the changes of a plan: choose the names that previews keep, rewrite lines, and record what was replaced."""
+"""Apply the changes of a plan: choose the names that previews keep, rewrite lines, and record the replacements."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 
 
 _KEPT = 2_048
-"""Bytes of a line that stays in which names are looked for: what a model reads of it stands at its beginning."""
+"""Bytes of an unchanged line that are searched for names. The part that a model reads is at the start."""
 
 
 def names_of_results(known: Known, view: View, plan: Plan) -> Mapping[tuple[int, JsonPath], Index]:
-    """Choose an index for each result that is to be previewed, by its line and place.
+    """Choose the names to keep for each result to be previewed, keyed by line and path.
 
-    What a model can still read is looked at first, then these results, the newest first. Of equal texts one has an
-    index, also where an earlier run replaced it.
+    Looks first at content that a model can still read, then at these results, newest first. Among equal texts only one
+    gets an index, even if an earlier run replaced it.
     """
 
     def is_previewed(change: Change) -> bool:
@@ -84,11 +84,11 @@ def names_of_results(known: Known, view: View, plan: Plan) -> Mapping[tuple[int,
     )
     kept, size = list[bytes](), 0
     for number, raw in known.lines(stay, _KEPT):
-        # Ids and times stand before the content, if the agent has such a key; types and ids stand among it.
+        # Some agents write ids and times before a `content` key. Without that key, types and ids are mixed in.
         start = max(raw.find(b'"content":'), 0)
         kept.append(raw[start : start + lines[number].reads * 6 // 5 + 200])
         size += len(kept[-1])
-        # Many words at once cost half of what they cost line by line.
+        # Indexing many words at once takes half the time of line by line.
         if len(kept) == 64 or size >= MOST_HELD:  # noqa: PLR2004
             names.keep(b"\n".join(kept))
             kept.clear()
@@ -101,17 +101,17 @@ def names_of_results(known: Known, view: View, plan: Plan) -> Mapping[tuple[int,
     replaced = {origin.digest for key in marked if (origin := view.ours.origin(key)) is not None}
     for number, raw in known.lines(places):
         if names.is_full:
-            # Older results show what they would without names.
+            # Older results are previewed as if without names.
             break
         entry = parse_any(raw) or {}
         for path in places[number]:
-            # What is not there any more is found when the line is rewritten.
+            # A missing value is handled when the line is rewritten.
             with suppress(CannotSplice):
                 if not isinstance(text := value_at(entry, path), str):
                     continue
                 digests = digests_of(text.encode())
                 if not replaced.isdisjoint(digests):
-                    # A run to come would give it other names, and what did not bear a change now would bear it then.
+                    # Otherwise a later run could choose other names and change a line that this run had to leave.
                     repeats[number, path] = NOTHING
                     continue
                 replaced.update(digests)
@@ -122,7 +122,7 @@ def names_of_results(known: Known, view: View, plan: Plan) -> Mapping[tuple[int,
 
 
 class Rewritten(NamedTuple):
-    """A line as it is to be written, its parsed entry, and the replacements that made it."""
+    """A line's new bytes, its parsed entry, and the replacements in it."""
 
     raw: bytes
     entry: Entry
@@ -130,7 +130,7 @@ class Rewritten(NamedTuple):
 
 
 class MustStay(ValueError):
-    """A change would touch what its format does not allow to change: an error in this program."""
+    """A change would touch a value that its format protects. This is a bug in this program."""
 
 
 def rewrite(
@@ -141,10 +141,10 @@ def rewrite(
     refer: Callable[[bytes], str | None],
     origin: Callable[[OurKey], Origin | None] = lambda _: None,
 ) -> Rewritten | None:
-    """Make the changes to a line; None if nothing of it becomes smaller.
+    """Apply the changes to a line; return None if it does not shrink.
 
-    `entry` is the parsed line; it is changed in place. `refer` and `origin` are the context's. Raises CannotSplice
-    where a change cannot be made, MustStay where it must not.
+    `entry` is the parsed line and is changed in place. `refer` and `origin` are passed to the Context. Raises
+    CannotSplice if a change can't be made, MustStay if it is not allowed.
     """
     if not all(map(view.allows, changes)):
         raise MustStay("a change would touch protected bytes")
@@ -157,7 +157,7 @@ def rewrite(
         elif change.block is None:
             made.append(Replacement(change.path, REMOVED, change, change.saves, b""))
         else:
-            # What comes beside a cleared result belongs to no block; none is proposed that does not shrink by more.
+            # Additions to a cleared result have no block. They are proposed only if something else shrinks by more.
             rendered = KINDS[change.block.kind].render(change, value, context)
             made += [each for each in rendered if each.change.block is None or len(each.written) < each.was]
     if not made:
@@ -174,12 +174,12 @@ def rewrite(
 
 
 def value_at(entry: Entry, path: JsonPath) -> Any:
-    """Look up the value at a path of a parsed line; a path may go on into a string's JSON. Raises CannotSplice."""
+    """Return the value at a path of a parsed line. A path may lead into a string's JSON. Raises CannotSplice."""
     value: Any = entry
     try:
         for step in path:
             value = _opened(value) if isinstance(value, str) else value
-            # A journal's path may hold as an index what is a key.
+            # A path from the journal may hold an integer where the entry has a string key.
             value = value[str(step) if isinstance(step, int) and isinstance(value, dict) else step]
     except (KeyError, IndexError, TypeError) as error:
         raise CannotSplice("a value to replace is not there") from error
@@ -187,8 +187,8 @@ def value_at(entry: Entry, path: JsonPath) -> Any:
 
 
 def recorded(original: Entry | None, block: BlockRecord, journal: Path) -> Any:
-    """Find a block's value in its original. Raises Damaged if its type, size or digest is not the recorded one."""
-    # A value that is nested too deep to be written is a TypeError.
+    """Return a block's original value. Raises Damaged if its type, size or digest differs from the record."""
+    # A value nested too deep to serialize raises TypeError.
     with suppress(CannotSplice, TypeError):
         value = value_at(original or {}, block.path)
         if isinstance(value, KINDS[block.kind].original):
@@ -205,14 +205,14 @@ def recorded(original: Entry | None, block: BlockRecord, journal: Path) -> Any:
 
 @lru_cache(maxsize=2)
 def _opened(text: str) -> Any:
-    """Parse a text that is JSON. Many values of a line, and of its original, may stand in one: it is parsed once."""
+    """Parse a string that holds JSON. Cached, because many values of a line and its original may be in one string."""
     return within(text)
 
 
 def places_in(original: Entry) -> Callable[[JsonPath, bytes, Kind], JsonPath]:
-    """Make what finds the values of a rewritten line in the line's original: parts before them may have been taken out.
+    """Return a function that maps values of a rewritten line to their paths in its original.
 
-    It is asked for them in their order, and raises CannotSplice where the original does not hold that content.
+    Removed parts shift indexes. Call it in path order. Raises CannotSplice if the original doesn't hold the content.
     """
     taken_out = 0
 
@@ -223,14 +223,14 @@ def places_in(original: Entry) -> Callable[[JsonPath, bytes, Kind], JsonPath]:
             return path
         siblings, first = value_at(original, path[:at]), path[at]
         if isinstance(siblings, list) and isinstance(first, int):
-            # As many parts are gone before it as before the last value, or more.
+            # At least as many parts were removed before this one as before the previous value; try that offset first.
             likely = first + taken_out
             for index in chain(range(likely, len(siblings)), range(first, min(likely, len(siblings)))):
                 candidate = (*path[:at], index, *path[at + 1 :])
                 try:
                     holds = content_of(value_at(original, candidate), kind) == content
                 except (CannotSplice, TypeError):
-                    # A value that is nested too deep to be written is a TypeError.
+                    # A value nested too deep to serialize raises TypeError.
                     holds = False
                 if holds:
                     taken_out = index - first
@@ -241,11 +241,11 @@ def places_in(original: Entry) -> Callable[[JsonPath, bytes, Kind], JsonPath]:
 
 
 class Applied:
-    """The changes of a plan, made while a session is read for the second time, and what they come to.
+    """Applies a plan's changes during the second read of a session, and collects the result.
 
-    `left_alone` are the lines that bear no change; with `again` the plan must be made anew without them. `counts` and
-    `redundancies` count what was replaced, calls and not their arguments, `cleared` the results that were pruned,
-    `removed` its bytes.
+    `left_alone` are the lines that accept no change. If `again` is set, make a new plan without them. `counts` and
+    `redundancies` count replaced blocks (a call once, not per argument), `cleared` the pruned results, and `removed`
+    the removed bytes.
     """
 
     def __init__(
@@ -269,31 +269,31 @@ class Applied:
         self._kept = originals
         self._committed = committed
         self._originals: dict[int, bytes] = {}
-        """The SHA-256 of the original of each changed line, by the line's number."""
+        """The SHA-256 of each changed line's original, by line number."""
         self.lines = Lines(view.lines)
         self.ours = Ours(view.ours.recorded)
         self.changed: dict[int, list[bytes]] = {}
-        """The record of each changed line's edit and those of its blocks, by the line's number; none if `claimed`."""
+        """The line record and block records of each changed line, by line number; empty if `claimed`."""
         self.claimed: list[tuple[int, int]] = []
-        """The line records of undone runs that say what this one does: first rows, and numbers of them."""
+        """Line records of undone runs that match this run's: (first row, number of rows)."""
         self.left_alone: set[int] = set()
         self.again = False
         self.counts = dict.fromkeys(Kind, 0)
         self.redundancies = self.cleared = 0
         self.removed = 0
         self.waiting = 0
-        """Lines that stay until a commit has them."""
+        """Number of lines left until a commit holds them."""
 
     def encoded(self) -> Iterator[bytes]:
-        """Yield the records of the changed lines."""
+        """Yield the encoded records of the changed lines."""
         return chain.from_iterable(self.changed.values())
 
     def run(self, stream: Iterable[Piece]) -> None:
-        """Write every line, changed or not, to the sink. Raises InUse if the session is not what was surveyed.
+        """Write every line, changed or not, to the sink. Raises InUse if the session differs from what was surveyed.
 
-        Two originals never share one rewritten line, nor is a rewritten line what stands somewhere as it was: restore
-        could not tell them apart. Equal originals may, also where an earlier run rewrote only one of the lines: both
-        get the same bytes back.
+        Two different originals must not become the same rewritten line, and a rewritten line must not equal an
+        unchanged line: restore could not tell them apart. Equal originals may, even if an earlier run rewrote only one
+        of them, because both get the same bytes back.
         """
         planned = self._plan.get
         for number, raw, whole in stream:
@@ -331,11 +331,11 @@ class Applied:
         return raw
 
     def _record(self, number: int, raw: bytes, new: Rewritten) -> None:
-        """Note a rewritten line: its records, what it was unless an earlier run kept that, and what it is now."""
+        """Record a rewritten line: its blocks, its original unless an earlier run kept it, and its new bytes."""
         was, rewritten = sha256(raw).digest(), sha256(new.raw).digest()
         known = self._known.get(number)
         if known and known.rewritten != was.hex():
-            # A message that had a line of its own when a run rewrote it.
+            # The message was on a line of its own when a run rewrote it.
             raw += b"\n"
             was = bytes.fromhex(known.rewritten)
         original = bytes.fromhex(known.sha256) if known else was
@@ -351,7 +351,7 @@ class Applied:
             except Unreadable as error:
                 if isinstance(known.place, Place):
                     raise
-                # In a shallow clone the line stays as it is.
+                # In a shallow clone the line stays unchanged.
                 raise CannotSplice("the commit that has its original is not here") from error
         blocks = self._blocks(number, new, first)
         records = [block.encode() for block in blocks]
@@ -359,22 +359,22 @@ class Applied:
             raise CannotSplice("a name in it is too long for the journal")
         place = self._journal.place(original, was)
         if place is not None:
-            # Others may have written the journal, or the originals: what is not there is kept again.
+            # The journal or the originals may not be ours. Keep the original again if it is not readable.
             try:
                 self._kept.line(place, was.hex())
             except Unreadable:
                 place = None
         if self._keeps and not isinstance(place, Place):
-            # A commit that has it may be one that HEAD does not come from any more.
+            # The commit that holds it may no longer be an ancestor of HEAD.
             place = self._place(raw, was)
         for block in blocks:
             for key in block.identities():
                 self.ours.add(key)
-        # Where no value has a record, nothing else tells which of several identical lines it was.
+        # Without block records, only the number tells which of several identical lines it was.
         edit = LineRecord(was.hex(), place, rewritten.hex(), edit=True, line=-1 if records else number)
         self.changed[number] = [edit.encode(), *records]
         if known is None and row is not None and not self._journal.stands(row):
-            # A redo takes over equal records of a run that was taken back. Its own has no room for endless ranges.
+            # A redo reuses equal records of an undone run. Its own record has room for a limited number of ranges.
             is_equal = (self._journal.line(row), *self._journal.blocks_of(row)) == (edit, *blocks)
             if is_equal and len(self.claimed) < 1_000:  # noqa: PLR2004
                 follows = self.claimed and sum(self.claimed[-1]) == row
@@ -386,10 +386,10 @@ class Applied:
         self._count(new.replacements)
 
     def _origin(self, number: int, key: OurKey) -> Origin | None:
-        """Find the original of a replacement in a line, of those that this very line's original holds.
+        """Find the original of a replacement, if this line's original holds it.
 
-        Another line may hold the same replacement at another place, as where Gemini CLI writes a result twice. One that
-        an agent copied has none: what the agent wrote there is the replacement.
+        Another line may hold the same replacement at another path, for example if Gemini CLI writes a result twice. A
+        replacement that the agent itself copied has no original: it is what the agent wrote.
         """
         if (known := self._known.get(number)) is None:
             return None
@@ -397,7 +397,7 @@ class Applied:
         return next((block.origin for line, block in found if line.sha256 == known.sha256), None)
 
     def _place(self, raw: bytes, was: bytes) -> Place | InBlob:
-        """Find a line in the commits, or store it. Raises CannotSplice where it is to wait until a commit has it."""
+        """Find a line in the commits, or store it. Raises CannotSplice if it must wait for a commit."""
         if self._committed is None or (lines := self._committed.lines) is None:
             return self._sink.keep(raw)
         if was in lines:
@@ -408,9 +408,9 @@ class Applied:
         return self._sink.keep(raw)
 
     def _line(self, number: int, rewritten: Rewritten) -> Line:
-        """Read a rewritten line, with what those before it say: it may not name its tools or its response itself.
+        """Read a rewritten line again, keeping what only earlier lines provide, such as tool names and the response.
 
-        What did not change is held once.
+        Unchanged parts share the old objects.
         """
         was = self._view.lines[number]
         now = self._view.form.reader().line(rewritten.raw, rewritten.entry)
@@ -419,20 +419,20 @@ class Applied:
             tools = {block.call: block.tool for block in was.blocks}
             blocks = tuple(block if block.tool else block._replace(tool=tools.get(block.call, "")) for block in blocks)
         if was.role is Role.CHECKPOINT:
-            # What it repeats of the lines before it, only who read these knows.
+            # Only a reader of the earlier lines knows which of their content a checkpoint repeats.
             known = {block.path for block in blocks}.union(each.path for each in rewritten.replacements)
             blocks += tuple(block for block in was.blocks if block.path not in known)
         if was.facts.first:
-            # What stands before a message says so, not the message.
+            # This fact describes the bytes before a message, not the message itself.
             facts = facts._replace(first=True)
         now = now._replace(blocks=blocks, facts=facts, response=was.response)
         if was.role is Role.RESULT and not (was.io or was.reads):
-            # A result that stands with its call, too: the model reads it there.
+            # The model reads this result where it is stored with its call.
             now = now._replace(io=0, reads=0)
         return make_line([old if old == new else new for old, new in zip(was, now, strict=True)])
 
     def _blocks(self, number: int, new: Rewritten, original: Entry | None) -> list[BlockRecord]:
-        """Make the records of a line's blocks, with their places in its original if that is another line."""
+        """Build the records of a line's blocks. If `original` is given, paths refer to it."""
         place = None if original is None else places_in(original)
         records = []
         for each in new.replacements:
@@ -448,7 +448,7 @@ class Applied:
                 lines = content.count(b"\n") + (not content.endswith(b"\n"))
                 origin = Origin(ref, digest, path, len(content), lines)
                 call = self._view.asking(number, block.call)
-                # Where the content is all of the file that the call names, git may hold it too.
+                # If the content is the whole file that the call names, git may hold it too.
                 if call is not None and (
                     (kind is Kind.ARGUMENT and call.purpose is Purpose.WRITE and path[-1] == "content")
                     or (kind is Kind.RESULT and call.purpose is Purpose.READ and not call.part)
@@ -456,7 +456,7 @@ class Applied:
                     file = _writable(call.file)
             replacement = b""
             if each.value is not REMOVED and (kind is not Kind.MIRROR or (each.value and isinstance(each.value, str))):
-                # An image's text is inside a content part.
+                # The text that replaces an image is inside a content part.
                 text = literal(values.part_text(each.value)) if kind is Kind.IMAGE else each.written
                 replacement = digest_of(text)
             records.append(
@@ -497,7 +497,7 @@ class Applied:
 
 
 def _writable(name: str) -> str:
-    """A name that the journal can hold, or none: a call that only its agent can read may name what is no UTF-8."""
+    """Return a name if the journal can hold it, else empty. A call that only its agent can parse may hold bad UTF-8."""
     try:
         name.encode()
     except UnicodeEncodeError:

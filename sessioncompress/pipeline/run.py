@@ -1,4 +1,4 @@
-"""One run over what was read of a session: whether it is due, then plan, rewrite, check, commit; and its record."""
+"""Run over a session that was read: check whether it is due, then plan, rewrite, check, commit and record."""
 
 from __future__ import annotations
 
@@ -34,37 +34,37 @@ from sessioncompress.store.records import UNKNOWN_IN_CALLS, Command, RunRecord, 
 def judge(
     known: Known, policy: Policy, saves: Callable[[], int], *, settled: str = "", to_compact: bool = False
 ) -> BudgetStats:
-    """Judge a session; `saves` says how many tokens pruning would save the model.
+    """Judge a session against its budget. `saves` returns the tokens that pruning would save the model.
 
-    `settled` as triage.settled() says it, `to_compact` as in judged().
+    `settled` is the result of triage.settled(). For `to_compact` see judged().
     """
-    # Imported here, as below, because hardly any policy has a rule.
+    # Imported here, as below, because few policies set a rule.
     from sessioncompress.pipeline.budget import judged
 
     found = answers(known.survey)
     run = known.journal.runs[-1] if known.journal.runs else None
     if run is not None and known.journal.has_checkpoint:
-        # Also behind a restore: what a request held before the checkpoint is not what the next one will.
+        # A restore doesn't undo this: usage from before the checkpoint doesn't describe the next request.
         run = run._replace(restored=False)
     path, form = str(known.session.path), known.form.name
     return judged(known.survey, found, run, policy, saves, path=path, form=form, settled=settled, to_compact=to_compact)
 
 
 def is_judged(policy: Policy) -> bool:
-    """Tell whether a run must know how a session stands against its budget: its rule asks, or its log tells."""
+    """True if a run needs the session's budget: its rule or its log uses it."""
     return policy.budget.rule is not Rule.SIZE or policy.log_file is not None
 
 
 def not_due(
     known: Known, policy: Policy, budget: BudgetStats | None, *, force: bool, form: str | None
 ) -> tuple[Status, str] | None:
-    """Return the status of a session in which nothing is due, and why; with `force` something always is."""
+    """Return the status and reason if nothing is due in a session, else None. With `force`, it is always due."""
     if reason := triage.may_be_cached(known.session.stat, policy):
         return Status.SKIPPED, reason
     if policy.budget.rule is not Rule.SIZE:
         from sessioncompress.pipeline.budget import Action
 
-        # What a checkpoint stands for can go, though what the model reads is little then.
+        # After a checkpoint, the lines it summarizes can go, even if the model now reads little.
         follows_checkpoint = known.journal.has_checkpoint and known.journal.runs[-1].writes_checkpoint
         due = force or follows_checkpoint
         waits = budget is not None and budget.decision == Action.NONE and not due
@@ -81,7 +81,7 @@ def not_due(
 
 
 def with_pruning(policy: Policy, budget: BudgetStats | None) -> Policy:
-    """Choose the policy that a decision calls for: pruning, where the rule wants it, though the policy has it off."""
+    """Return the policy for a decision: enables pruning if the rule asks for it, even if the policy disables it."""
     if budget is None or policy.prune.enabled or policy.budget.rule is Rule.SIZE:
         return policy
     from sessioncompress.pipeline.budget import Action
@@ -92,13 +92,13 @@ def with_pruning(policy: Policy, budget: BudgetStats | None) -> Policy:
 
 
 _LITTLE = 0.25
-"""A run that gains less than this share of the session says what the recent context holds."""
+"""If a run gains less than this share of the session, it reports how much the recent context holds."""
 
 
 class Asked(NamedTuple):
-    """What is asked of a run: a policy, only to rehearse, to save however little (`force`), to read as one format.
+    """The parameters of a run. `run_id` identifies the command's run over all its sessions.
 
-    `run_id` is that of the command's run over all its sessions.
+    `dry_run` changes nothing, `force` accepts any gain, and `form` sets the format.
     """
 
     policy: Policy
@@ -109,9 +109,9 @@ class Asked(NamedTuple):
 
 
 class _Attempt(NamedTuple):
-    """What one try comes to, in bytes: `added` is what the run adds to the store, `gain` what it frees in all.
+    """The result of one attempt, in bytes: `added` is what the store grows by, `gain` what the run frees in total.
 
-    The digest in `run` is put in when the session is finished; it changes no size.
+    `run` gets its digest when the session is finished; that doesn't change its size.
     """
 
     view: View
@@ -124,9 +124,9 @@ class _Attempt(NamedTuple):
 
 
 class Run:
-    """One run over a session that is open.
+    """One run over an open session.
 
-    `policy` is the one to go by, if a rule made another one of that which was asked for.
+    `policy` is the effective policy; it differs from the requested one if a rule changed it.
     """
 
     def __init__(self, known: Known, store: Store, asked: Asked, policy: Policy) -> None:
@@ -136,29 +136,29 @@ class Run:
         self._policy = policy
         self._where = str(known.session.path)
         self._each = characters_per_token(self._known.newest.model)
-        """The characters of a token."""
+        """Characters per token."""
         self._ours = Ours((self._journal,))
         self._strangers = self._strange_calls = 0
-        """The texts, and the arguments of calls, with markers that are older than the journal."""
+        """Number of texts, and of call arguments, with markers that are older than the journal."""
         if not self._journal.runs and any(block.marked for line in self._known.survey.lines for block in line.blocks):
-            # Imported here because few sessions hold any.
+            # Imported here because few sessions hold markers.
             from sessioncompress.pipeline.relatives import strangers_of
 
             found = strangers_of(self._session, self._journal, self._asked.form)
             self._strangers, self._strange_calls = len(found), sum(each.key[1] is Kind.ARGUMENT for each in found)
 
     def left_alone(self, status: Status, reason: str) -> CompressionStats:
-        """Count a session in which nothing is due."""
+        """Return the statistics of a session in which nothing is due."""
         view = View(self._known.survey, self._policy, self._known.form, self._ours)
         return replace(self._stats(view), status=status, reason=reason)
 
     def compress(self) -> CompressionStats:
-        """Rewrite the session, unless nothing of it pays.
+        """Rewrite the session if it pays.
 
-        Tries until no line that bears no change is left in the plan; the second try is nearly always the last.
+        Repeats until no line in the plan refuses its change; the second attempt is nearly always the last.
         """
         known, policy = self._known, self._policy
-        # A line whose original was not kept is not changed again where originals are kept: none could be shown.
+        # If this run keeps originals, skip lines whose original was not kept: no original could be shown.
         rewritten = known.rewritten.items() if policy.keep_backup else ()
         left_alone = {number for number, record in rewritten if record.place is None}
         begun = int(time.time() * 1000)
@@ -171,7 +171,7 @@ class Run:
                 planned = plan(view, known.rewritten.rows, left_alone)
                 if not planned:
                     return self._unchanged(view, 0)
-                # What a second try leaves out leaves its names out.
+                # Keep the indexes of the first attempt; a later one only leaves some out.
                 indexes = indexes or names_of_results(known, view, planned)
                 view.indexes = indexes
                 if policy.commit_originals == "history" and committed is None:
@@ -219,7 +219,7 @@ class Run:
             store_size=finished.originals_size,
             boundary=summary.boundary_of(view),
             stats={
-                # So that the next run knows what came since.
+                # Lets the next run count what was added since.
                 summary.TURNS: turns_of(read),
                 summary.LINES: len(read.lines),
                 summary.MESSAGES: messages_of(read),
@@ -243,16 +243,16 @@ class Run:
         return _Attempt(view, planned, applied, finished, run, added, gain)
 
     def _verify(self, attempt: _Attempt, sink: Rewrite | DryRun, left_alone: set[int]) -> set[int]:
-        """Check the new session's structure; find the lines that a second run over it would change."""
+        """Check the new session's structure, and return the lines that a second run would change again."""
         view, applied, read = attempt.view, attempt.applied, self._known.survey
         check(view, applied.lines, applied.changed, self._where)
-        # Every line is still what it was, by the same id and behind the same parent: they hang together as before.
+        # Each line keeps its id and parent, so the old shape still holds.
         found = Survey(applied.lines, read.shape, attempt.finished.size)
         view = replace(view, survey=found, ours=applied.ours)
         second = plan(view, frozenset(self._known.rewritten.rows).union(applied.changed), left_alone)
         if not second or isinstance(sink, DryRun):
             return set()
-        # A plan may offer again what turned out to bear no change: only lines of which something would come count.
+        # A plan may propose changes that have no effect, so count only lines that would really change.
         made = Journal()
         for number in second:
             for raw in applied.changed.get(number, ()):
@@ -271,9 +271,8 @@ class Run:
         return restless
 
     def _commit(self, attempt: _Attempt, sink: Rewrite | DryRun) -> CompressionStats:
-        """Write the run to the journal and put the new session in its place."""
         view, applied, run, policy = attempt.view, attempt.applied, attempt.run, self._policy
-        # More turns than usual were to stay whole, and tokens may have kept them from it.
+        # The user protected more turns than the default, but the token limit may have cut that short.
         more_turns = policy.turn_threshold_before_compress > BALANCED.turn_threshold_before_compress
         surprises = more_turns and policy.protect_tokens is not None
         explained = surprises or attempt.gain < self._session.size * _LITTLE
@@ -301,12 +300,12 @@ class Run:
         return replace(stats, compressed_size=size, run=run.id)
 
     def _unchanged(self, view: View, gain: int, reason: str = "") -> CompressionStats:
-        """Count a session in which nothing would pay, and word why not and what would help."""
+        """Return the statistics of a session that doesn't pay, with the reason and advice."""
         stats = self._stats(view)
-        # Another run may have compressed it while this one waited.
+        # Another run may have compressed it while this one waited for the lock.
         reason = reason or f"nothing {'more ' if self._known.rewritten.rows else ''}worth removing"
         if gain:
-            # Rounded down: it is less.
+            # Round down, so that the figure stays below the limit.
             saved = gain * 10 // text.KB / 10
             reason = f"it would save only {saved:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb:,}"
         if not self._known.seen:
@@ -314,10 +313,10 @@ class Run:
         return replace(stats, reason=text.joined(reason, summary.advice(view, stats.protected_bytes)))
 
     def _stats(self, view: View) -> CompressionStats:
-        """Count the session as it is. Markers older than the journal are no imitations of ours."""
+        """Return the session's statistics before any change. Markers older than the journal don't count as imitated."""
         found, journal = view.survey, self._journal
         markers, in_calls = summary.imitated(found, view.ours)
-        # In calls those count that came after the journal was begun.
+        # In calls, only markers newer than the journal count.
         older = summary.noted(journal.runs[0], UNKNOWN_IN_CALLS) if journal.runs else self._strange_calls
         tokens = tokens_of(found, self._each)
         removable, protected = in_question(view, range(len(view.lines)))

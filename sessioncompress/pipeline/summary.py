@@ -1,4 +1,4 @@
-"""What a session holds, in the numbers and words that a run reports of it."""
+"""The numbers and messages that a run reports about a session."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sessioncompress.store.records import RunRecord
 
 
 class Status(StrEnum):
-    """How a run over one file ended."""
+    """The outcome of a run over one file."""
 
     COMPRESSED = "compressed"
     WOULD_COMPRESS = "would-compress"
@@ -39,12 +39,13 @@ class Status(StrEnum):
 
 
 class BudgetStats(Struct, frozen=True, rename="camel"):
-    """How a session stands against its budget, and what its rule decides. All sizes are tokens.
+    """A session's budget and what its rule decided. All sizes are tokens.
 
-    `tokens` is what the rule went by: what the agent recorded of the newest request and its answer, with an estimate of
-    what came behind it; or the estimate of all where it recorded nothing, or before the last run or compaction
-    (`recorded_is_stale`). `limits_from` names the source of the window: session, policy, table, or fallback. `usable`
-    is what the rule leaves of it. `messages_since` and `seconds_since` count from the last run, None without one.
+    `tokens` is what the rule used: the agent's recorded usage of the newest request and answer, plus an estimate of
+    what came after. If nothing was recorded, or only before the last run or compaction (`recorded_is_stale`), it is an
+    estimate of the whole. `limits_from` is the source of the window: session, policy, table, or fallback. `usable` is
+    the part that the rule allows. `messages_since` and `seconds_since` count from the last run, and are None before the
+    first.
     """
 
     path: str
@@ -67,24 +68,23 @@ class BudgetStats(Struct, frozen=True, rename="camel"):
 
     @property
     def utilisation(self) -> float:
-        """The tokens by the context window."""
+        """Tokens divided by the context window."""
         return self.tokens / self.context_window if self.context_window else 0.0
 
     @property
     def is_valve(self) -> bool:
-        """Whether the session is due in any case, so that nobody may have it done less often."""
+        """True if the session is over the safety limit, so that the user can't postpone it."""
         return self.rule == Rule.DELIBERATE and self.tokens >= self.usable
 
 
 class Summarized(Struct, frozen=True, rename="camel"):
-    """What all commands that write a summary say of a session: its size and its tokens before and after.
+    """Base of the statistics of commands that write a summary: the session's size and tokens before and after.
 
-    `tokens_summary` is the summary's part of the latter, `tokens_sent` are those that a model is given to sum up, or
-    would be. `by` is who wrote it: "extractive", "command", "endpoint" with its `model`, or "beforeCommand".
-    `model_failure` says why no model that was asked has written it, or none of those before the one that has, and
-    `cost` what the endpoint says that its answers cost. `run` is the id of a run that wrote. `summary` is the text.
-    `made_elsewhere`: not all runs of the store are this user's, and the summary is made of its originals. `warning`
-    says what went wrong after the run.
+    `tokens_summary` is the summary's part of `tokens_after`. `tokens_sent` is what a model gets, or would get, to
+    summarize. `by` is the author: "extractive", "command", "endpoint" with its `model`, or "beforeCommand".
+    `model_failure` tells why the models that were asked first, or all of them, failed. `cost` is what the endpoint
+    reports. `run` is the id of a run that wrote. `summary` is the text. `made_elsewhere` is set if the store has runs
+    of another user, since the summary is built from its originals. `warning` reports what went wrong after the run.
     """
 
     path: str
@@ -109,17 +109,17 @@ class Summarized(Struct, frozen=True, rename="camel"):
 
 
 class CompressionStats(Struct, frozen=True, rename="camel"):
-    """What a run did, or with `dry_run` would do. Sizes in bytes of the file; tokens are estimates for its model.
+    """The result of a run, or with `dry_run` the expected one. Sizes are bytes of the file; tokens are estimates.
 
-    `store_size` is that of the store, `originals_size` that of the originals in it, `store_added` what this run added
-    to it, with the bytes there that no earlier run in place accounts for. `tool_results_cleared` are those of the
-    compressed results that were pruned. `others_replaced` counts the blocks of kinds that have no number of their own.
-    `tokens_uncached` are those of `tokens_after` behind the first message that changed: the next request sends them
-    without the provider's prompt cache. `tokens_recorded` is what the agent recorded of the newest request and its
-    answer, None where it recorded nothing since the last run or compaction. `removable_bytes` are those of all blocks
-    over their kind's threshold that are not protected, `removed_bytes` how many of them are gone, `protected_bytes`
-    those of all that are. `run` is the id of a run that wrote, by which a restore takes it back. `gap_at` is the line,
-    counted from 1, whose parent is missing; else 0.
+    The token estimates are for the session's model. `store_size` is the size of the store, and `originals_size` of the
+    originals in it. `store_added` is what this run added, plus bytes in the store that no earlier run accounts for.
+    `tool_results_cleared` are the compressed results that were pruned. `others_replaced` counts blocks of kinds without
+    a field of their own. `tokens_uncached` is the part of `tokens_after` from the first changed message on, which the
+    next request sends without the provider's prompt cache. `tokens_recorded` is the agent's recorded usage of the
+    newest request and answer, or None if it recorded none since the last run or compaction. `removable_bytes` counts
+    unprotected blocks over their kind's threshold, `removed_bytes` the part that is gone, and `protected_bytes`
+    protected blocks. `run` is the id to restore a run that wrote. `gap_at` is the line, counted from 1, whose parent is
+    missing, or 0.
     """
 
     path: str
@@ -162,17 +162,17 @@ class CompressionStats(Struct, frozen=True, rename="camel"):
 
     @property
     def is_smaller(self) -> bool:
-        """Whether the run made the session smaller, or with `dry_run` would."""
+        """True if the run made the session smaller, or with `dry_run` would."""
         return self.status in (Status.COMPRESSED, Status.WOULD_COMPRESS)
 
     @property
     def ratio(self) -> float:
-        """The share of the original size that the run saved; 0 if it saved nothing."""
+        """The share of the original size that was saved, or 0."""
         return 1 - self.compressed_size / self.original_size if self.original_size else 0.0
 
 
 def to_json(stats: Struct) -> dict[str, Any]:
-    """Turn a record of statistics into what `--json` prints."""
+    """Convert statistics to the object that `--json` prints."""
     found: dict[str, Any] = json_safe(to_builtins(stats))
     return found
 
@@ -180,26 +180,26 @@ def to_json(stats: Struct) -> dict[str, Any]:
 LINES = "lines"
 MESSAGES = "messages"
 TURNS = "turns"
-"""Among a run's statistics: how many of them the session had."""
+"""Keys in a run's statistics: how many of each the session had."""
 
 _FEWER_TOKENS = PRESETS["low-cost"].protect_tokens
 
 
 def replaced(counts: Mapping[Kind, int]) -> dict[str, Any]:
-    """Name the numbers of replaced blocks as a run's statistics do."""
+    """Map the counts of replaced blocks to fields of CompressionStats."""
     others = {kind.value: number for kind, number in counts.items() if number and not KINDS[kind].field}
     numbers = {KINDS[kind].field: number for kind, number in counts.items() if KINDS[kind].field}
     return {**numbers, "others_replaced": others}
 
 
 def noted(run: RunRecord, what: str) -> int:
-    """Look up what a run noted of the session; 0 if it noted nothing, or no number."""
+    """Return a count that a run recorded about the session, or 0 if it is missing or invalid."""
     value = run.stats.get(what)
     return value if isinstance(value, int) and value > 0 else 0
 
 
 def is_since(answer: Answer, run: RunRecord | None) -> bool:
-    """Tell whether an answer came after a run; where one of them has no time, it did not."""
+    """True if an answer came after a run; false if either has no time."""
     if run is None:
         return True
     at = said_time(run.at)
@@ -207,7 +207,7 @@ def is_since(answer: Answer, run: RunRecord | None) -> bool:
 
 
 def recorded_now(newest: Answer, journal: Journal) -> int | None:
-    """Look up what the agent recorded of a session as it is now; None where it recorded nothing since the last run."""
+    """Return the agent's recorded usage of the session as of now, or None if none is newer than the last run."""
     run = journal.runs[-1] if journal.runs else None
     if run is not None and run.restored and not journal.has_checkpoint:
         run = None
@@ -215,9 +215,9 @@ def recorded_now(newest: Answer, journal: Journal) -> int | None:
 
 
 def uncached(view: View, planned: Plan, applied: Applied, each: float) -> int:
-    """Estimate what the next request sends that its provider's cache no longer holds, in tokens of so many characters.
+    """Estimate the tokens in the next request that the provider no longer has cached. `each` is characters per token.
 
-    A cache holds the beginning of a request, up to the first message that differs; a mirror is in no request.
+    A cache holds the start of a request up to the first message that differs. A mirror is in no request.
     """
     changed = {
         number
@@ -230,15 +230,15 @@ def uncached(view: View, planned: Plan, applied: Applied, each: float) -> int:
 
 
 def boundary_of(view: View) -> int:
-    """Find the first protected line, or the number of lines."""
+    """Return the index of the first protected line, or the number of lines."""
     standing = view.standing
     return standing.index(Standing.PROTECTED) if Standing.PROTECTED in standing else len(standing)
 
 
 def imitated(read: Survey, ours: Ours) -> tuple[int, int]:
-    """Count the blocks that hold something in the marker's form that is not ours; and those in calls' arguments.
+    """Count the blocks with text in the marker's form that is not ours, in total and in call arguments.
 
-    What an image or a mirror holds is a copy of what is counted elsewhere, or no text at all.
+    Images and mirrors are left out: they copy what is counted elsewhere, or hold no text.
     """
     copies = (Kind.IMAGE, Kind.MIRROR)
     marked = (block for line in read.lines for block in line.blocks if block.marked and block.kind not in copies)
@@ -247,22 +247,22 @@ def imitated(read: Survey, ours: Ours) -> tuple[int, int]:
 
 
 def too_few_tokens(view: View, applied: Applied) -> str:
-    """Word that a run which prunes saves the model less than is worth it; nothing if it saves enough."""
+    """Return the reason if a pruning run saves the model too few tokens, else empty."""
     if not view.policy.prune.enabled:
         return ""
     least = view.policy.prune.prune_minimum
-    # A picture that was not counted may become a text that is.
+    # An image counts no tokens, but the text that replaces it does.
     saved = max(tokens_of(view.survey) - tokens_of(view.survey._replace(lines=applied.lines)), 0)
     what = f"it would save the model only {saved:,} tokens (4 characters each), less than pruneMinimum {least:,}"
     return "" if saved >= least else f"{what} (a run without pruning may be worth it)"
 
 
 def advice(view: View, protected: int) -> str:
-    """Word how much the recent context holds, `protected` bytes, and with which options a run would keep less of it."""
+    """Report how much the recent context protects, in `protected` bytes, and the option that would protect less."""
     if protected < KB:
         return ""
     less = replace(view, policy=replace(view.policy, protect_tokens=_FEWER_TOKENS))
-    # With fewer tokens no line is protected that was not before.
+    # A smaller token limit only shrinks the set of protected lines.
     recent = [number for number, standing in enumerate(view.standing) if standing is Standing.PROTECTED]
     keeps_less = in_question(less, recent)[0] - in_question(view, recent)[0] >= KB
     hint = f"; --protect-tokens {_FEWER_TOKENS} keeps less" if keeps_less else ""

@@ -1,4 +1,4 @@
-"""Whether a run has anything to do at all, decided before anything that takes time is imported."""
+"""Decide whether a run has anything to do before anything slow is imported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SWITCHED_OFF = "switched off by the policy (enabled: false)"
 
 
 def skip(path: Path, policy: Policy, *, force: bool, form: str | None = None) -> CompressionStats | None:
-    """Return the statistics of a file that the policy lets alone, or None where it must be opened to know."""
+    """Return the statistics of a file that the policy skips, or None if it must be opened to know."""
     said = not_due(path, policy, force=force, form=form)
     if said is None:
         return None
@@ -48,7 +48,7 @@ def skip(path: Path, policy: Policy, *, force: bool, form: str | None = None) ->
 
 
 def not_due(path: Path, policy: Policy, *, force: bool, form: str | None = None) -> tuple[str, str] | None:
-    """Return the status of a file that has nothing due, and why; None where it must be opened to know."""
+    """Return the status and reason of a file with nothing due, or None if it must be opened to know."""
     with failing(path):
         found = path.lstat()
     if not stat.S_ISREG(found.st_mode):
@@ -61,19 +61,19 @@ def not_due(path: Path, policy: Policy, *, force: bool, form: str | None = None)
     if not reason and not force and form is None and (reason := settled(path, policy, found)):
         said = UNCHANGED, reason
     with failing(path):
-        # A run opens it then, and carries over what came late before it asks the same.
+        # Leftovers make a run open the session; it picks them up before it asks again.
         return None if said and has_leftovers(path) else said
 
 
 def estimate(path: Path, agent: str, size: int, policy: Policy) -> int:
-    """Estimate the bytes that a run frees in all of a session that is due; 0 if that is little, or not known.
+    """Estimate the bytes that a run frees in a session that is due; 0 if that is little or unknown.
 
-    It is a share of the tool output since the last run; the first 512 KB of that stand for all.
+    Takes a share of the tool output since the last run, based on its first 512 KB.
     """
-    # Imported here: a run needs no estimate.
+    # Imported here because a run needs no estimate.
     import orjson
 
-    # Nothing is known of other settings, nor where only markers tell of a run: its store was forgotten.
+    # No shares were measured for other settings. They don't apply either if markers show that a store was forgotten.
     if differences(policy).keys() - {"backupDir", "commitOriginals", "idleSeconds", "compact"}:
         return 0
     has_run, done, sample = False, 0, b""
@@ -87,39 +87,39 @@ def estimate(path: Path, agent: str, size: int, policy: Policy) -> int:
         return 0
     (mark, share), most = table.FREES[agent], policy.tool_result_max_bytes
     over = sum(len(line) - most for line in sample.split(b"\n") if len(line) > most and mark in line)
-    # What is protected then was old before, if there was a run.
+    # After a run, the content protected now is balanced by what was protected then and is old now.
     stays = 0 if done else int(CHARACTERS_PER_TOKEN * (policy.protect_tokens or 0))
-    # Of rows in a database nothing is read.
+    # Rows in a database aren't read.
     part = over / len(sample) if sample else 1.0
     freed = round(share * (part * max(size - done, 0) - stays))
     return freed if freed >= policy.min_saved_kb * KB else 0
 
 
 def promised(estimate: int, size: int) -> int:
-    """Return what was estimated of sessions, 0 if it is little: runs leave some, and the estimate cannot tell which."""
+    """Return an estimate over several sessions, or 0 if it is too small to promise: some sessions yield nothing."""
     return estimate if estimate > size / 50 else 0
 
 
 def is_plainly_session(path: Path) -> bool:
-    """Say whether a file's first bytes show a session: of one that is let alone, nothing more is read then."""
+    """True if a file's first bytes show a session. Enough for a skipped file."""
     with failing(path), path.open("rb") as file:
         return table.is_plainly_session(file.read(table.FIRST_BYTES))
 
 
 def has_places(path: Path) -> bool:
-    """Say whether a file's first bytes show a session in which its agent keeps places elsewhere, to be put right."""
+    """True if a file's first bytes show a session whose agent keeps offsets into it elsewhere."""
     with failing(path), path.open("rb") as file:
         return bool(table.indexed(file.read(table.FIRST_BYTES)))
 
 
 def settled(path: Path, policy: Policy, found: os.stat_result, *, turns_counted: bool = False) -> str:
-    """Say why nothing is due after the newest run; empty where something may be, or where none compressed the session.
+    """Return why nothing is due after the newest run; empty if something may be, or if no run compressed the session.
 
-    By the rule `size` that is so until the session has grown, unless its agent compacts it: a run takes about as long
-    however little came, and what it leaves for the next one is no more than that. `turns_counted` is whether the caller
-    knows that `everyTurns` is not reached. Another policy or version, or a restore, makes a run due at once.
+    With the rule `size`, nothing is due until the session has grown enough, unless its agent compacts it. A run takes
+    about as long however little is new, and waiting leaves only that little. Set `turns_counted` if the caller knows
+    that `everyTurns` isn't reached. Another policy or version, or a restore, makes a run due at once.
     """
-    # Imported here: a file that is too small does not need it.
+    # Imported here because a file that is too small doesn't need it.
     import orjson
 
     try:
@@ -133,15 +133,15 @@ def settled(path: Path, policy: Policy, found: os.stat_result, *, turns_counted:
         ):
             return ""
     except (OSError, ValueError, KeyError, TypeError):
-        # No journal, or none that says so: a run will see.
+        # No usable journal; the run will see.
         return ""
     came = found.st_size - left
     if came == 0 and modified == found.st_mtime_ns:
         return "already compressed, nothing new since"
     if policy.budget.rule is not Rule.SIZE or (policy.every_turns is not None and not turns_counted):
         return ""
-    # Over the turns of a session its runs then cost a few times its size, and what waits is under a tenth of it. Where
-    # commits keep the originals, each run leaves git a version that it may have to pack whole: half of it waits.
+    # This keeps the total cost of all runs at a few times the session's size, and the waiting part under a tenth. If
+    # commits keep the originals, each run leaves git a version that it may have to pack whole, so half may wait.
     least = max(64 * KB, found.st_size // (2 if policy.commit_originals == "history" else 10))
     if not 0 <= came < least or _is_compacted(path, left):
         return ""
@@ -149,8 +149,8 @@ def settled(path: Path, policy: Policy, found: os.stat_result, *, turns_counted:
 
 
 def _is_compacted(path: Path, start: int) -> bool:
-    """Say whether what stands in a file from a byte on may hold a compaction by its agent."""
-    # Imported here: hardly a session has grown by so little.
+    """True if a file may hold a compaction by its agent after byte `start`."""
+    # Imported here because few sessions grow by so little.
     from sessioncompress.core.jsonl import holds
 
     with failing(path), path.open("rb") as file:
@@ -159,7 +159,7 @@ def _is_compacted(path: Path, start: int) -> bool:
 
 
 def check_originals(path: Path, policy: Policy) -> None:
-    """Raise Damaged where there are fewer originals than the newest run left; of a skipped file none is read."""
+    """Raise Damaged if the originals are smaller than the newest run left them. Used for skipped files."""
     import orjson
 
     files = store_at(path, policy)
@@ -176,8 +176,8 @@ def check_originals(path: Path, policy: Policy) -> None:
 
 
 def may_be_cached(found: os.stat_result, policy: Policy) -> str:
-    """Say that a session changed so few seconds ago that a rewriting would cost its provider's cache; empty if not."""
-    # A time far in the future says nothing of when the file changed.
+    """Return why a rewrite would now lose the provider's cache, if the session changed recently; else empty."""
+    # A time far in the future is no evidence of a recent change.
     if abs(age := time.time() - found.st_mtime) >= policy.idle_seconds:
         return ""
     seconds = counted(round(max(age, 0)), "second", "seconds")
@@ -185,9 +185,9 @@ def may_be_cached(found: os.stat_result, policy: Policy) -> str:
 
 
 def too_small(size: int, policy: Policy, *, force: bool) -> str:
-    """Say that a session of so many bytes is under the threshold; empty if not. Other rules than `size` have none."""
+    """Return why a session is under the size threshold, or empty. Only the rule `size` has a threshold."""
     if force or policy.budget.rule is not Rule.SIZE or size >= policy.size_threshold_kb * KB:
         return ""
-    # Rounded up it would not read as under it.
+    # Rounding up would show a size equal to the threshold.
     said, most = min(round(size / KB), policy.size_threshold_kb - 1), policy.size_threshold_kb
     return f"{said:,} KB, under the threshold of {most:,} KB"

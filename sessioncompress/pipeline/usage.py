@@ -1,4 +1,4 @@
-"""What an agent recorded of its requests to models, and how much each model holds, by patterns for its name."""
+"""Token usage that agents recorded for their requests, and model limits by name pattern."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 from sessioncompress.policy.model import Limits
 
 _LONGEST = 200
-"""Characters. No model has a name as long."""
+"""Characters. No model name is that long."""
 
 ANY = "*"
-"""The pattern of the row for a model that no other row knows."""
+"""The pattern of the fallback row."""
 
-# From the model lists that came with pi 0.74.2 and 0.87.1 and with oh-my-pi 18.2.0, all of the year 2026: there the
-# rows of the vendor's own API. Where the lists differ the smaller window stands (GPT-5.4 and later take more than
-# 272,000 tokens at a higher price, Claude Sonnet 4.5 more than 200,000 when asked to): who is told too early loses
-# less. Weights that anybody may serve have what most do.
+# From the model lists of pi 0.74.2 and 0.87.1 and oh-my-pi 18.2.0, all from 2026, using the vendors' own API rows. If
+# lists differ, take the smaller window: acting too early costs less than too late. (GPT-5.4 and later accept more than
+# 272,000 tokens at a higher price, Claude Sonnet 4.5 more than 200,000 on request.) Open weights get the values that
+# most hosts offer.
 _ROWS = (
-    # So Claude Code names a model whose window of a million tokens is asked for.
+    # Claude Code's name for a model with the million-token window enabled.
     (1_000_000, 64_000, "claude-*[[]1m] claude-sonnet-4[-.]6*"),
     (1_000_000, 128_000, "claude-opus-4[-.][678]* claude-opus-5* claude-sonnet-5* claude-fable-* claude-mythos-*"),
     (200_000, 64_000, "claude-opus-4[-.]5*"),
@@ -95,44 +95,44 @@ _ROWS = (
     (128_000, 8_192, "llama-3* llama-4*"),
     (128_000, 4_096, "llama*"),
 )
-"""Windows, longest outputs, and the patterns of the models that have them."""
+"""Window, maximum output, and name patterns."""
 
 SHIPPED: tuple[Limits, ...] = (
     *(Limits(pattern, window, output) for window, output, patterns in _ROWS for pattern in patterns.split()),
     Limits(ANY, 128_000, 16_384),
 )
-"""What is known of models, the first row that matches counts."""
+"""Known models; the first matching row counts."""
 
 
-# Measured on recorded usage, 9,600 steps of 186 sessions: how much each grew, against the characters that came between
-# (tests/properties/test_estimate.py). Four, as most have: GPT-5 4.0 to 5.1, DeepSeek V4 3.8, Kimi K2 3.7.
+# Measured on recorded usage (9,600 steps of 186 sessions): growth in tokens against characters added
+# (tests/properties/test_estimate.py). Most are near four: GPT-5 4.0 to 5.1, DeepSeek V4 3.8, Kimi K2 3.7.
 _DENSE: tuple[tuple[float, str], ...] = (
     (2.4, "claude-opus-4[-.][78]* claude-opus-5* claude-sonnet-5* claude-fable-* claude-mythos-*"),
     (3.1, "claude-*"),
     (3.3, "gemini-*"),
 )
-"""The characters that a token of a model has, in code and what tools print, where they are not four."""
+"""Characters per token of code and tool output, for models that differ from four."""
 
 
 def characters_per_token(model: str) -> float:
-    """The characters that a token of a model has; its name is read as in limits_of()."""
+    """Return a model's characters per token; the name is matched as in limits_of()."""
     names = _names(model)
     found = (each for each, patterns in _DENSE if any(_fits(names, pattern) for pattern in patterns.split()))
     return next(found, CHARACTERS_PER_TOKEN)
 
 
 def limits_of(model: str, own: Iterable[Limits] = ()) -> Limits:
-    """Look up the first row for a model's name, of a user's `own` rows or of the shipped ones; the last row is for any.
+    """Return the first matching row for a model, from the user's `own` rows or the shipped ones.
 
-    A pattern is a glob for the whole name in any case, or for what stands in it behind a provider or a region, as in
-    `openrouter/anthropic/claude-opus-5` or `us.anthropic.claude-opus-4-6-v1:0`.
+    The last shipped row matches any name. A pattern is a case-insensitive glob for the whole name, or for the part
+    after a provider or region, as in `openrouter/anthropic/claude-opus-5` or `us.anthropic.claude-opus-4-6-v1:0`.
     """
     names = _names(model)
     return next(row for row in chain(own, SHIPPED) if _fits(names, row.pattern.lower()))
 
 
 def _names(model: str) -> list[str]:
-    """Split off the name what stands behind each slash, dot and colon."""
+    """Return a model name and its suffixes after each slash, dot and colon."""
     model = model[:_LONGEST].lower()
     return [model, *(model[place + 1 :] for place, each in enumerate(model) if each in "/.:")]
 
@@ -144,7 +144,7 @@ def _fits(names: Iterable[str], pattern: str) -> bool:
 def newest_answer(read: Survey) -> Answer:
     """Find the newest model and the newest usage on the live path.
 
-    What was recorded before a compaction is no usage of what the next request holds.
+    Usage recorded before a compaction doesn't describe the next request.
     """
     model, usage, at = "", None, 0
     may_count = True
@@ -162,23 +162,23 @@ def newest_answer(read: Survey) -> Answer:
 
 
 def _named(read: Survey) -> str:
-    """Find the model that a session names although it records no request; empty where it names none."""
+    """Return the model that a session names without recording a request, or empty."""
     return next((answer.model for answer in read.answers.values() if answer.model), "")
 
 
 class Answers(Struct, frozen=True):
-    """The answers on a session's live path in order, and what the next request adds to what was sent and came back.
-
-    `behind` estimates, in tokens, what stands behind the last answer that has a usage, for its context to grow by. It
-    is None where a compaction stands between, or nothing to count from.
-    """
+    """The answers on a session's live path in order, and how much the next request adds."""
 
     answers: tuple[Answer, ...]
     behind: int | None
+    """Estimated tokens after the last answer with a usage.
+
+    None if a compaction came later, or if no answer has a usage.
+    """
 
 
 class Made(NamedTuple):
-    """An answer, where on the live path the first of its lines stands, and what those lines go by."""
+    """An answer, the position of its first line on the live path, and the name that its lines share."""
 
     answer: Answer
     first: int
@@ -186,7 +186,7 @@ class Made(NamedTuple):
 
 
 def answers(read: Survey) -> Answers:
-    """Order the answers of a session."""
+    """Return the answers of a session in order."""
     found = made(read)
     if not found and (name := _named(read)):
         return Answers((Answer(model=name),), None)
@@ -201,9 +201,9 @@ def answers(read: Survey) -> Answers:
 
 
 def made(read: Survey) -> list[Made]:
-    """Put together what several lines say of one request: of the lines of a response the last with a usage counts.
+    """Merge the lines that describe one request; the last line of a response with a new usage counts.
 
-    What is no line of a response but counts one is of the last response before it.
+    A usage on a line that belongs to no response counts for the response before it.
     """
     lines = read.lines
     found: dict[str | int, Made] = {}
@@ -231,5 +231,5 @@ def made(read: Survey) -> list[Made]:
 
 
 def _name(lines: Lines, number: int) -> str | int | None:
-    """What the lines of a response go by: its name, or the number of its only line; None for any other line."""
+    """Return the name shared by a response's lines, or the line number if it has one line; None for other lines."""
     return lines.responses[number] or (number if lines.roles[number] in (Role.ASSISTANT, Role.CHECKPOINT) else None)
