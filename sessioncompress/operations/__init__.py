@@ -1,1 +1,1 @@
-"""A command end to end, as the library gives it."""
+"""The commands end to end, as library functions."""

@@ -1,4 +1,4 @@
-"""Work on many files, in order and as shown: one failure stops no other, and the exit code is that of the worst."""
+"""Work on many files and yield results in order. One failure stops no other; the worst exit code counts."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LITTLE = 4 * 1024 * 1024
-"""Bytes. Less than that is done before other processes have started."""
+"""Bytes. Less work than this is done before other processes have started."""
 STATE = "The session is either as before or completely rewritten."
 PASSED_OVER = "passed over (not sessions, or links)"
 
 
 class Outcome(NamedTuple, Generic[T]):
-    """The result for one file, or the error that ended it. `passed_over`: found in a folder, and no session."""
+    """The result for one file, or the error that ended it. `passed_over`: found in a folder, but not a session."""
 
     found: Found
     result: T | None = None
@@ -45,14 +45,14 @@ class Outcome(NamedTuple, Generic[T]):
 
 
 class Task(NamedTuple, Generic[T]):
-    """A file, and work that can be sent to another process."""
+    """A file, and its work, which can be sent to another process."""
 
     found: Found
     work: Callable[[], T]
 
 
 def outcome_of(found: Found, work: Callable[[], T]) -> Outcome[T]:
-    """Do the work on a file. Every error but an interrupt becomes the outcome."""
+    """Do the work on a file. Every error except an interrupt becomes the outcome."""
     if found.error is not None:
         return Outcome(found, error=found.error)
     try:
@@ -60,47 +60,47 @@ def outcome_of(found: Found, work: Callable[[], T]) -> Outcome[T]:
     except SessionCompressError as error:
         path = found.path
         if error.where == os.path.join(os.path.realpath(path.parent), path.name):  # noqa: PTH118 - must not resolve the name
-            # As the user typed it, like all other lines about the file.
+            # Use the path as the user typed it, like all other lines about the file.
             error.where = str(path)
-        # What is wrong beside a session is told.
+        # Only the file itself may be silently skipped. A problem with a file next to it is reported.
         is_none = isinstance(error, NotASession) or (isinstance(error, IsALink) and str(error.where) == str(path))
         return Outcome(found, error=error, passed_over=is_none and not found.named)
     except OSError as error:
         return Outcome(found, error=failed(error, found.shown, STATE))
-    except Exception as error:  # noqa: BLE001 - a bug that one file triggers must not cost the others their turn
+    except Exception as error:  # noqa: BLE001 - a bug triggered by one file must not stop the others
         trace = error.__traceback__
         while trace and trace.tb_next:
             trace = trace.tb_next
         at = f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else ""
-        # Without Python's own message, which may quote the session.
+        # Leave out Python's own message, which may quote the session.
         what = f"an error in sessioncompress {VERSION} ({type(error).__name__}{at})"
         remedy = "Please report this line, without the session."
         return Outcome(found, error=FileFailed(what, where=found.shown, state=STATE, remedy=remedy))
 
 
 def each(files: Iterable[Found], work: Callable[[Found], T]) -> Iterator[Outcome[T]]:
-    """Do the work for every file in order, and yield each outcome at once."""
+    """Do the work on each file in order, and yield each outcome immediately."""
     for found in files:
-        yield outcome_of(found, lambda: work(found))  # noqa: B023 - called before the next one
+        yield outcome_of(found, lambda: work(found))  # noqa: B023 - called before the next iteration
 
 
 def worst(codes: Iterable[int]) -> int:
-    """Return the most important of several exit codes."""
+    """Return the most important exit code."""
     present = set(codes)
     return next((code for code in (130, 5, 3, 4, 2, 1) if code in present), 0)
 
 
 Results = Callable[[Sequence[Task[Any]], Iterator[int], int, float], Generator[tuple[int, Outcome[Any]] | None]]
-"""What does tasks as results() does them."""
+"""Runs tasks like results()."""
 Engine = Callable[[], AbstractContextManager[tuple[int, Results]]]
-"""Opens a place of work, and says how many files it works on at once."""
+"""Opens a place to work, and yields how many files it works on at once and how to run tasks."""
 
 
 class Archive(Generic[T]):
-    """Works on many files in up to `jobs` processes, or in an `engine`; yields the outcomes in the order of the files.
+    """Works on many files in up to `jobs` processes or an `engine`, and yields outcomes in the files' order.
 
-    `prepare` returns a file's result, or work that can be sent to another process. After the first interrupt no file
-    is begun; `left` then counts those, else it is None. With `quiet` it shows no progress.
+    `prepare` returns a file's result, or work to send to another process. After the first interrupt no new file is
+    started, and `left` is the number of unstarted files; otherwise it is None. `quiet` hides the progress.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Archive(Generic[T]):
         sizes = [sized(task.found) for task in tasks]
         size = sum(each.size for each in sizes)
         processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-        # Windows cannot keep an interrupt from other processes.
+        # On Windows, other processes can't be shielded from an interrupt.
         jobs = 1 if sys.platform == "win32" else self._jobs or processors
         jobs = min(jobs, len(tasks)) if size > _LITTLE else 1
         own: tuple[int, Results] = jobs, _in_turn if jobs == 1 else results
@@ -152,7 +152,7 @@ class Archive(Generic[T]):
         with process.deferred() as asked, engine() as (processes, work):
             schedule = iter(scheduled(sizes, processes))
             order = iter(lambda: None if asked() else next(schedule, None), None)
-            # Closed at any end, so that no process outlives it. Ten times a second it yields None.
+            # Always closed at the end, so that no process survives. Yields None ten times a second.
             with closing(work(tasks, order, processes, 0.1)) as outcomes:
                 for done in outcomes:
                     if done is not None:
@@ -169,7 +169,7 @@ class Archive(Generic[T]):
 
 
 class Sized(NamedTuple):
-    """Size of a file or an object in bytes, and its time of change in nanoseconds."""
+    """A file's or object's size in bytes, and its modification time in nanoseconds."""
 
     size: int
     changed: int
@@ -182,16 +182,15 @@ def sized(found: Found) -> Sized:
     try:
         status = os.lstat(found.path)
     except OSError:
-        # It is gone, which the work on it will report.
+        # The file is gone; the work will report it.
         return Sized(0, 0)
     return Sized(status.st_size, status.st_mtime_ns)
 
 
 def scheduled(files: Sequence[Sized], processes: int) -> list[int]:
-    """Order the indexes of files, the oldest first.
+    """Order the indexes of files, oldest first.
 
-    A file that would keep one process busy as long as all of them keep the others comes at once: as the last one it
-    would leave the other processes idle.
+    Files of at least one process's share of the total are first: at the end, they would leave the other processes idle.
     """
     in_all = sum(each.size for each in files) if processes > 1 else math.inf
     return sorted(range(len(files)), key=lambda at: (files[at].size * processes < in_all, files[at].changed))
@@ -206,7 +205,7 @@ _MINUTE = 60
 
 
 class Progress:
-    """Counts the files and bytes that are done, and shows them from time to time."""
+    """Counts finished files and bytes, and shows them from time to time."""
 
     def __init__(self, files: int, size: int, stream: TextIO | None) -> None:
         self._files, self._size = files, size
@@ -233,7 +232,7 @@ class Progress:
             self._write(", ".join(parts) + "\n")
             return
         self._next = now + _AGAIN
-        # Imported here because most runs end before there is anything to show.
+        # Imported here because most runs end before showing progress.
         from shutil import get_terminal_size
 
         line = self._fitting(parts, get_terminal_size().columns - 1)
@@ -241,7 +240,7 @@ class Progress:
         self._shown = len(line)
 
     def _fitting(self, parts: Sequence[str], room: int) -> str:
-        """Put a bar before as many of the parts as leave room for it."""
+        """Put a bar before as many of the parts as fit."""
         for number in range(len(parts), 0, -1):
             text = ", ".join(parts[:number])
             bar = min(room - len(text) - len("[] "), _BAR)
@@ -264,7 +263,7 @@ class Progress:
 
 
 def said(done_files: int, files: int, done: int, size: int, seconds: float) -> list[str]:
-    """Format the progress in parts, what matters most first: the share, the time that the rest will take, the rest."""
+    """Format the progress as parts, most important first: share done, time left, then details."""
     share = 100 * done // size if size else 100
     parts = [f"{share} %", f"{done_files:,} of {files:,} files", f"{done / _MB:,.1f} of {size / _MB:,.1f} MB"]
     if done and seconds:
@@ -288,11 +287,11 @@ def _in_turn(
 def results(
     tasks: Sequence[Task[T]], order: Iterator[int], processes: int, seconds: float
 ) -> Generator[tuple[int, Outcome[T]] | None]:
-    """Do the tasks in that order in other processes; yield each one's index and outcome, and None after idle `seconds`.
+    """Run the tasks in that order in other processes; yield (index, outcome), or None after `seconds` without one.
 
-    No more tasks are given out than there are processes. Where one of these dies, all end with it, which commits
-    survive: each task that was at work has one more try, and from then on they are done one by one. When the order
-    ends, the running tasks are finished. Closing the generator ends the processes.
+    Only as many tasks are started as there are processes. If a process dies, all are ended, which commits survive. Each
+    task that was running gets one more try, and from then on tasks run one at a time. When the order ends, the running
+    tasks are finished. Closing the generator ends the processes.
     """
     # Imported here because only runs over many files need it.
     from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
@@ -337,7 +336,7 @@ def results(
         for worker in workers:
             worker.terminate()
         for worker in workers:
-            # A program that it runs for the user has its time to end.
+            # Give a user's program that it runs time to end.
             worker.join(process.GRACE + 1)
             worker.kill()
         raise
@@ -355,16 +354,16 @@ def _died(found: Found, code: int) -> Outcome[Any]:
 def _context() -> BaseContext:
     from multiprocessing import get_context
 
-    # A fork of a process without threads is safe, and begins in a hundredth of the time; not so with the libraries
-    # of macOS, nor with obstore, whose threads Python does not know.
+    # Forking a process without threads is safe, and starts a hundred times faster. This isn't true of macOS libraries,
+    # or of obstore, whose threads Python doesn't see.
     forks = sys.platform == "linux" and threading.active_count() == 1 and "obstore" not in sys.modules
     return get_context("fork" if forks else "spawn")
 
 
 @contextmanager
 def _starting() -> Iterator[None]:
-    """Have processes begin with what a new process inherits: interrupts blocked, and a safe path for imports."""
-    # The terminal sends an interrupt to all processes, but we decide what ends.
+    """Start processes with interrupts blocked and a safe import path, which they inherit."""
+    # The terminal sends an interrupt to all processes, but this one decides what ends.
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         with safe_path():
@@ -375,7 +374,7 @@ def _starting() -> Iterator[None]:
 
 @contextmanager
 def safe_path() -> Iterator[None]:
-    """Have a new Python not import from the working folder, which may be anyone's."""
+    """Keep a new Python from importing from the working folder, which anyone may control."""
     name = "PYTHONSAFEPATH"
     before = os.environ.get(name)
     os.environ[name] = "1"
@@ -392,14 +391,14 @@ _WORKING = threading.Lock()
 
 
 def _begin() -> None:
-    """Set up a process that works for another one."""
-    # Only a fork has it from its parent.
+    """Set up a worker process."""
+    # Only a fork inherits this from its parent.
     gc.set_threshold(process.RARELY)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """End this process behind the file at work when that for which it works was killed: the pool would wait forever."""
+    """End this process, after its current file, if its parent is killed. Otherwise the pool would wait forever."""
     from multiprocessing import parent_process
     from multiprocessing.connection import wait
 

@@ -1,4 +1,4 @@
-"""Leave a branch of a session: summarize it, and put the summary where the conversation goes on."""
+"""Leave a branch of a session: summarize it, and add the summary where the conversation continues."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from sessioncompress.store.records import Command
 
 
 class BranchStats(Summarized, frozen=True, rename="camel"):
-    """What `branch-summary` did to one session, or with `dry_run` would do. Sizes are bytes; tokens are estimates.
+    """What `branch-summary` did to a session, or would do with `dry_run`. Sizes are bytes; tokens are estimates.
 
-    The branch that ends with the entry `leaf` was left for the entry `to`; `fork` is the last entry that both have, ""
-    if there is none. `messages_left` counts those that the model no longer reads.
+    The branch that ends with entry `leaf` was left for entry `to`. `fork` is their last common entry, or "".
+    `messages_left` counts the messages that the model no longer reads.
     """
 
     messages_left: int = 0
@@ -39,15 +39,15 @@ class BranchStats(Summarized, frozen=True, rename="camel"):
 
     @property
     def is_summarized(self) -> bool:
-        """True if a summary was written, or with `dry_run` would be."""
+        """True if a summary was written, or would be with `dry_run`."""
         return self.status in (Status.SUMMARIZED, Status.WOULD_SUMMARIZE)
 
 
 class Place(Struct, frozen=True, rename="camel"):
-    """An entry to which one may go back, and the last words there.
+    """An entry that the user can go back to, and its last words.
 
-    `kind` is "leaf" if it ends a branch, "fork" if several branches begin after it, and "turn" if it ends a turn of the
-    live path. `is_live`: it is on that path. `time` is in milliseconds since 1970, 0 if it is not known.
+    `kind` is "leaf" if it ends a branch, "fork" if several branches start after it, or "turn" if it ends a turn on the
+    live path. `is_live` is true if it is on that path. `time` is in milliseconds since 1970, or 0 if unknown.
     """
 
     id: str
@@ -68,12 +68,12 @@ def summarize_branch(
     form: str | None = None,
     named: bool = True,
 ) -> BranchStats:
-    """Summarize a session's current branch, and go on after the entry `to`, or by default after the last other leaf.
+    """Summarize a session's current branch, and continue after entry `to`, or by default after the last other leaf.
 
-    `instructions` say what the summary should focus on. With `dry_run` only find out what that would do; a model that
-    `policy.summarizer` names is then asked only if it `sends`. The policy's commands are asked before, and told after.
-    `form` and `named` as in compress_session(). Raises SessionCompressError with the session unchanged:
-    Refused if we can't summarize branches for the agent, or if the session has no such entry.
+    `instructions` set the focus of the summary. With `dry_run`, only report the effect; a model named by
+    `policy.summarizer` is then asked only if `sends`. The policy's before-command is asked first, and its after-command
+    told at the end. `form` and `named` as in compress_session(). Raises SessionCompressError with the session
+    unchanged: Refused if we can't summarize branches for the agent, or if the session has no such entry.
     """
     path = Path(path)
     if not policy.enabled:
@@ -85,7 +85,7 @@ def summarize_branch(
 
 
 def places(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None, named: bool = True) -> list[Place]:
-    """List the leaves of a session, its forks and the turns of its live path, in their order. Raises as above."""
+    """List the leaves, forks and live turns of a session in order. Raises as summarize_branch() does."""
     with opened(Path(path), policy, writing=False, form=form, named=named) as session:
         with session.refusing():
             leaves = session.form.leaves(session.read.lines)
@@ -109,7 +109,7 @@ def places(path: Path | str, policy: Policy = BALANCED, *, form: str | None = No
 
 
 def _summarize(session: Opened, to: str, instructions: str, *, dry_run: bool, sends: bool) -> tuple[BranchStats, bytes]:
-    """Summarize the branch; return what was done, and the journal's record of it, empty if nothing was written."""
+    """Summarize the branch; return the statistics and the journal's record of it (empty if nothing was written)."""
     form, read = session.form, session.read
     lines, live = read.lines, read.shape.live
     with session.refusing():
@@ -144,7 +144,7 @@ def _summarize(session: Opened, to: str, instructions: str, *, dry_run: bool, se
             return form.branch_summary(session.written, left, target, summary)
 
     if others_sum_up(session.policy):
-        # Do not ask or send anything for a session that is refused.
+        # Check first, so that nothing is sent or asked for a session that will be refused.
         with session.draft(made(old.extract), cut, dry_run=True):
             pass
     told = summed_up(old, "branch", "branch", cut.kept, dry_run=dry_run, sends=sends)
@@ -160,13 +160,13 @@ def _summarize(session: Opened, to: str, instructions: str, *, dry_run: bool, se
         )
         if dry_run:
             return stats, b""
-        # A compaction names its rule there.
+        # The rule of a compaction is its cut rule; a branch has none.
         size = session.commit(draft, told.summary, "branch", (before, after), Command.BRANCH)
         return replace(stats, size_after=size, run=session.run_id), draft.record
 
 
 def _target(session: Opened, leaves: Sequence[int], to: str) -> int:
-    """Find the entry where the conversation goes on. Raises Refused."""
+    """Find the entry where the conversation continues. Raises Refused."""
     lines, live = session.read.lines, session.read.shape.live
     if not to:
         others = [leaf for leaf in leaves if leaf not in frozenset(live)]
@@ -183,7 +183,7 @@ def _target(session: Opened, leaves: Sequence[int], to: str) -> int:
 
 
 def _refuse_inside_step(session: Opened, path: Survey, target: int) -> None:
-    """Refuse an entry that is followed by results of its calls: no request may end between them."""
+    """Refuse an entry between calls and their results: no request may end there."""
     lines = path.lines
     waiting = {call.id for number in path.shape.live for call in lines[number].calls}
     waiting -= {lines[number].answers for number in path.shape.live}
@@ -193,7 +193,7 @@ def _refuse_inside_step(session: Opened, path: Survey, target: int) -> None:
 
 
 def _ends_with_summary(session: Opened) -> bool:
-    """Return true if the last thing that was said is the summary of a branch."""
+    """True if the last readable entry on the live path is a branch summary."""
     lines, reader = session.read.lines, session.form.reader()
     last = next((number for number in reversed(session.read.shape.live) if lines[number].reads), None)
     if last is None or lines.roles[last] is not Role.OTHER:
@@ -202,7 +202,7 @@ def _ends_with_summary(session: Opened) -> bool:
 
 
 def _words(session: Opened, number: int, numbers: Mapping[str, int]) -> str:
-    """Find the words of an entry, or else of the nearest one above it."""
+    """Return the words of an entry, or of its nearest ancestor that has any."""
     reader, parents = session.form.reader(), session.read.lines.parents
     step: int | None = number
     for _ in range(16):

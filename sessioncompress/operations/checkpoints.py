@@ -1,4 +1,4 @@
-"""Our checkpoints in a session: how old lines leave it for one, and the session as it was before them."""
+"""Our checkpoints in a session: store the lines they remove, and reconstruct the session without them."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from sessioncompress.store.records import CheckpointRecord, Dropped, LineRecord
 _TOGETHER = 1 << 20
 """Bytes of lines that are stored as one text."""
 _MOST_RUNS = 500
-"""Runs of lines in one record, so that no record is long."""
+"""Runs of lines per record, which keeps records short."""
 _HEAD = HEAD.encode()
 _NONE = frozenset[str]()
 
 
 class Leaving:
-    """Stores the lines that leave a session while it is rewritten, and their places; nothing without `keep`."""
+    """Stores the lines that a rewrite removes, and records their places. Without `keep`, stores nothing."""
 
     def __init__(self, keep: Callable[[bytes], Place] | None) -> None:
         self._keep = keep
@@ -50,15 +50,15 @@ class Leaving:
         self._passed = 0
 
     def stays(self, raw: bytes) -> None:
-        """Pass over a line that stays, or a part of one."""
+        """Count a line that stays, or part of one."""
         self._passed += raw.endswith(b"\n")
 
     def comes(self, line: bytes) -> None:
-        """Note a line of ours."""
+        """Note a line that we add."""
         self._run(sha256(line).hexdigest())
 
     def goes(self, raw: bytes) -> None:
-        """Store a line that leaves, or that another one replaces."""
+        """Store a line that is removed or replaced."""
         if self._size and self._size + len(raw) > _TOGETHER:
             self._flush()
         if self._passed or not self._runs:
@@ -88,7 +88,7 @@ class Leaving:
 
 
 class Names:
-    """Names a session's lines as the records of checkpoints do: by the SHA-256 of each, and of its original."""
+    """Identifies lines as checkpoint records do: by SHA-256 of the line and of its original."""
 
     def __init__(self, journal: Journal, originals: Path) -> None:
         self._journal, self._originals = journal, OriginalsReader(originals)
@@ -96,9 +96,9 @@ class Names:
         self._as_written = {original: line for pairs in known for original, line in pairs}
 
     def of(self, raw: bytes) -> frozenset[str]:
-        """Return the SHA-256 of a line and of its original, if the line or a message that it sets was rewritten.
+        """Return the SHA-256 of a line and of its original, if the line or a message in it was rewritten.
 
-        If the line is of a checkpoint that repeated rewritten messages, also the SHA-256 that it had then.
+        If the line belongs to a checkpoint that repeated rewritten messages, include the SHA-256 that it had then.
         """
         digest = sha256(raw).digest()
         row = self._journal.rewriting(digest)
@@ -107,12 +107,12 @@ class Names:
         return frozenset(names | {self._as_written[each] for each in names & self._as_written.keys()})
 
     def originals(self, lines: Iterable[bytes]) -> tuple[str, ...]:
-        """Hash lines as if no run had rewritten the messages that they set; empty if none had."""
+        """Hash lines as if no run had rewritten the messages in them; empty if none was."""
         known = [(self._whole(raw), sha256(raw).hexdigest()) for raw in lines]
         return tuple(original for original, _ in known) if any(was != now for was, now in known) else ()
 
     def _whole(self, raw: bytes) -> str:
-        # A line that sets messages comes in several parts.
+        # A line that sets messages consists of several pieces.
         parts = list(jsonl.with_updates([(0, raw, True)])) if raw.startswith(b'{"$set"') else []
         if len(parts) <= 1:
             return sha256(raw).hexdigest()
@@ -131,19 +131,19 @@ def _first(raw: bytes, journal: Journal, originals: OriginalsReader) -> bytes:
 
 
 def left_by(session: OpenSession, journal: Journal) -> int:
-    """Find the number of the newest run that left what a session begins with; -1 if no such run is known."""
-    # If several runs left the same, the newest counts.
+    """Return the newest run whose result the session starts with; -1 if there is none."""
+    # If several runs left the same bytes, the newest counts.
     numbers = {(run.compressed_size, run.digest): number for number, run in enumerate(journal.runs) if run.digest}
     with session.reader() as file:
         return max((numbers[state] for state in begins_with(file, numbers)), default=-1)
 
 
 class Before:
-    """A session with checkpoints taken out, the newest first, and with the lines that left it for them.
+    """A session with checkpoints removed, newest first, and with the lines that they removed put back.
 
-    `taking` are the records of those that are to go, the newest of the journal. What was added since stays. `taken` are
-    the records of those that are there as written; `altered` those that were changed, and stay. Raises Unreadable if
-    what left cannot be read.
+    `taking` are the records of checkpoints to remove, the newest of the journal. Lines appended since stay. `taken` are
+    the records found as written; `altered` those that were changed, which stay. Raises Unreadable if removed lines
+    can't be read.
     """
 
     def __init__(
@@ -160,20 +160,20 @@ class Before:
         replaced = (ours for each in journal.checkpoints for part in each.dropped for _, ours, _ in part.runs)
         self._wanted = self._known.union(replaced)
         self._order: list[int] = []
-        """The pieces of the session, in order: its own by their numbers; entry i of `_kept` as -1 - i."""
+        """The pieces of the session in order: its own by number, and entry i of `_kept` as -1 - i."""
         self._kept: list[tuple[Place, str, int, int]] = []
         self._found: dict[int, frozenset[str]] = {}
-        """By which names of ours a piece is known."""
+        """Our known hashes of each piece."""
         self._headed, self._parts, self._ends = set[int](), set[int](), dict[int, bytes]()
         self._parent_of: dict[int, tuple[str, str]] = {}
-        """The ids of our lines, and of their parents, if an agent's entries name these."""
+        """Ids of our lines and of their parents, if the agent's entries have parents."""
         self._parents: dict[str, str] = {}
         self._rehung: set[str] = set()
         self._document = b""
         self.taken: list[CheckpointRecord] = []
         self.altered: list[CheckpointRecord] = []
         self.copied = ""
-        """The warning if another program copied a summary of ours into a line of its own; else empty."""
+        """A warning if another program copied our summary into a line of its own, else empty."""
         of_lines = [each for each in taking if not each.removed]
         if len(of_lines) < len(taking) and (document := jsonl.document_of(session.reader, session.size)) is not None:
             self._take_out(document.raw, [each for each in taking if each.removed])
@@ -182,18 +182,18 @@ class Before:
 
     @property
     def stuck(self) -> Sequence[CheckpointRecord]:
-        """Altered checkpoints for which something left the session that cannot go back."""
+        """Altered checkpoints that removed something which can't be put back."""
         return [each for each in self.altered if each.dropped or each.removed]
 
     @property
     def told(self) -> str:
-        """Say what stays of the checkpoints; empty if nothing does."""
+        """A message about checkpoints that stay, or empty."""
         of = counted(len(self.altered), "checkpoint is", "checkpoints are")
         way = f"; 'zstd -dc {quote(str(self._originals))}' prints what left the session" if self.stuck else ""
         return f"{of} no longer as we wrote it; what is left of it stays{way}" if self.altered else ""
 
     def refuse_if_stuck(self) -> None:
-        """Raise Damaged if what left the session for a checkpoint cannot go back."""
+        """Raise Damaged if something that a checkpoint removed can't be put back."""
         if self.stuck:
             of = counted(len(self.stuck), "checkpoint is", "checkpoints are")
             raise Damaged(
@@ -206,7 +206,7 @@ class Before:
             )
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield the pieces of the session as it was; a line that is too long to read comes in parts."""
+        """Yield the pieces of the reconstructed session. A line that is too long to read is split into parts."""
         if self._document and (document := jsonl.cut(self._document)) is not None:
             return document.pieces()
         if not self.taken:
@@ -214,15 +214,15 @@ class Before:
         return jsonl.with_updates(self._pieces())
 
     def ended(self) -> list[CheckpointRecord]:
-        """Return the records that say which checkpoints were taken out, after the pieces were read."""
+        """Return the records that mark checkpoints as removed. Call it after reading the pieces."""
         rehung = tuple(sorted(self._rehung))
         return [each._replace(ended=True, rehung=() if at else rehung) for at, each in enumerate(self.taken)]
 
     def _take_out(self, raw: bytes, taking: Sequence[CheckpointRecord]) -> None:
-        """Take checkpoints out of a document, each from what its run left: later runs rewrote messages next to it."""
+        """Remove checkpoints from a document. Undo each from what its run left: later runs rewrote nearby messages."""
         now: dict[bytes, bytes] = {}
         with OriginalsReader(self._originals) as reader:
-            # Ended ones too: the run that took one out may have been killed before the session changed.
+            # Include ended ones: the run that removed one may have been killed before it replaced the session.
             for record in reversed(taking):
                 assert record.removed is not None
                 digest, place = record.removed
@@ -246,7 +246,7 @@ class Before:
             self.altered = [each for each in standing if each not in self.taken]
 
     def _left_by(self, run: int, raw: bytes, reader: OriginalsReader) -> dict[bytes, bytes]:
-        """Map each message of a document that later runs rewrote to what this run left of it."""
+        """Map each message that later runs rewrote to what this run left of it."""
         journal, left = self._journal, dict[bytes, bytes]()
         document = jsonl.cut(raw)
         for _, part, whole in document.pieces() if document is not None else ():
@@ -264,14 +264,14 @@ class Before:
         return left
 
     def _find(self, known: Sequence[CheckpointRecord]) -> None:
-        """Find which of the checkpoints are there, and take these out."""
+        """Find which checkpoints are in the session, and remove them."""
         with self._session.reader() as file:
             for number, (_, raw, _) in enumerate(jsonl.pieces(file, self._session.size)):
                 self._order.append(self._noted(number, raw))
         for record in reversed(known):
             taken, new = record, self._without(record)
-            # The same summary may have been written without dropping lines, and a backup has that one. Another program
-            # may have changed or deleted some of them.
+            # The user may have put back a backup with the same summary, written without dropping lines. Another program
+            # may have changed or deleted some of the lines.
             if new is None and record.dropped and 2 * self._share_there(record) > 1:
                 taken = record._replace(dropped=())
                 new = self._without(taken)
@@ -290,11 +290,11 @@ class Before:
         left, is_older = left_by(self._session, self._journal), False
         for each in known:
             stands = each.lines in are_out or (bool(each.dropped) and self._share_there(each) > 0)
-            # A session without any of the lines that left for it is no older state either, unless it is from before
-            # an older checkpoint or still has that one: then it may not have had the lines yet.
+            # With neither the summary nor any dropped line, this is no older state either. The exception: if an older
+            # checkpoint or its dropped lines are here, these lines may not have existed yet.
             is_lost = bool(each.dropped) and not (stands or is_older)
-            # The session may be from after a restore took it out, or from before it was written. A restore on another
-            # branch says nothing, and if no run left what the session begins with, it is not known.
+            # The state may be from after the checkpoint was removed, or from before it was written. A restore on
+            # another branch proves nothing, and if no run left this beginning, the state is unknown.
             has_ended = each.ended and left >= 0 and left not in self._journal.lifetime(each)
             is_due = (foreign or is_lost) and not has_ended
             if each.lines not in are_out and (there.intersection(each.lines) or is_due):
@@ -302,7 +302,7 @@ class Before:
             is_older = is_older or stands
 
     def _noted(self, number: int, raw: bytes) -> int:
-        """Note what tells of a piece of the session; return its number."""
+        """Note what identifies a piece of the session; return its number."""
         if names := self._names.of(raw) & self._wanted:
             self._found[number] = names
         if not raw.endswith(b"\n"):
@@ -317,7 +317,7 @@ class Before:
         return number
 
     def _share_there(self, record: CheckpointRecord) -> float:
-        """Return the share of the lines that left for a checkpoint and are in the session again, in any form."""
+        """Return the share of the lines dropped for a checkpoint that are in the session again, in any form."""
         with OriginalsReader(self._originals) as reader:
             texts = [reader.line(each.place, each.sha256) for each in record.dropped]
         left = {line for each in texts for line in BytesIO(each)}
@@ -326,7 +326,7 @@ class Before:
         return len(found) / max(len(set(names.values())), 1)
 
     def _without(self, record: CheckpointRecord) -> list[int] | None:
-        """Return what is in the session without a checkpoint; None if that is not there. Raises Unreadable."""
+        """Return the session without a checkpoint, or None if it isn't there. Raises Unreadable."""
         if record.dropped:
             return self._with_dropped(record)
         wanted, found, mine = frozenset(record.lines), set[str](), set[int]()
@@ -336,7 +336,7 @@ class Before:
             if ours and not any(others[name] for name in ours):
                 found |= ours
                 mine.add(each)
-            # The first ones of equal lines are those of older checkpoints.
+            # The first of several equal lines belong to older checkpoints.
             else:
                 others.subtract(ours)
         if found != wanted:
@@ -348,10 +348,10 @@ class Before:
         return new
 
     def _equal_lines_before(self, record: CheckpointRecord) -> Counter[str]:
-        """Count the lines of older checkpoints that equal a checkpoint's lines, as Codex CLI's last lines may.
+        """Count lines of older checkpoints that equal this checkpoint's lines, as Codex CLI's last lines may.
 
-        At most as many as the session has besides its own: an older checkpoint may be gone, if an older state of the
-        session was put back.
+        Limited to the copies in the session beyond this checkpoint's own, because an older checkpoint may be missing
+        from a restored older state.
         """
         own = Counter(record.lines)
         older = takewhile(lambda each: each.lines != record.lines, self._journal.checkpoints)
@@ -360,7 +360,7 @@ class Before:
         return Counter({name: max(min(number, there[name] - own[name]), 0) for name, number in others.items()})
 
     def _with_dropped(self, record: CheckpointRecord) -> list[int] | None:
-        """Return what was in the session with the lines that left for a checkpoint, and without ours."""
+        """Return the session with a checkpoint's dropped lines put back, and without our lines."""
         rest, new, mine, begun = iter(self._order), list[int](), list[int](), False
         with OriginalsReader(self._originals) as reader:
             for dropped in record.dropped:
@@ -385,13 +385,13 @@ class Before:
         self._parents |= (self._parent_of[each] for each in self._parent_of.keys() & mine)
         following = [*rest]
         if begun and following:
-            # It was the session's last one; what was added after it has a line of its own.
+            # This was the session's last line. Anything appended since is on a line of its own.
             self._ends[new[-1]] = b"\n"
             self._parts.discard(new[-1])
         return new + following
 
     def _lines(self) -> Iterator[bytes]:
-        """Yield what was in the session. What follows a line of ours gets the parent of that."""
+        """Yield the lines of the reconstructed session. A child of our line gets that line's parent."""
         with OriginalsReader(self._originals) as reader, self._session.reader() as file:
             text = lru_cache(maxsize=1)(reader.line)
             there = enumerate(raw for _, raw, _ in jsonl.pieces(file, self._session.size))
@@ -400,7 +400,7 @@ class Before:
                     place, digest, start, end = self._kept[~each]
                     raw = text(place, digest)[start:end]
                 else:
-                    # Where another program cuts the file meanwhile, it is not replaced.
+                    # If another program truncates the file now, the session won't be replaced.
                     raw = next((raw for number, raw in there if number == each), b"")
                 if each in self._ends:
                     raw = raw.removesuffix(b"\n") + self._ends[each]
@@ -415,18 +415,18 @@ class Before:
             number += ends
 
     def _hung(self, raw: bytes, reader: OriginalsReader) -> bytes:
-        """Give an entry that follows one of ours the parent of ours. Any other stays as it is."""
+        """If an entry's parent is our entry, give it the parent of that. Others stay unchanged."""
         if self._form is None or not any(name.encode() in raw for name in self._parents):
             return raw
         key = self._form.parent_key
-        # The agent reads more than we rewrite: half a surrogate pair, say.
+        # The agent accepts more than we can rewrite, such as half a surrogate pair.
         read = jsonl.parse(raw)
         entry = read or entry_of(raw, self._form.reader.linking)
         parent = entry.get(key) if entry is not None else None
         if entry is None or not isinstance(parent, str) or parent not in self._parents:
             return raw
         if (original := _first(raw, self._journal, reader)) is not raw:
-            # The journal knows a line that was rewritten by its bytes alone.
+            # The journal identifies a rewritten line only by its exact bytes.
             raw, entry = original, jsonl.parse(original) or entry
         digest = sha256(raw).digest()
         if self._journal.original(digest) is not None:
@@ -453,17 +453,16 @@ def _with(raw: bytes, parts: Mapping[bytes, bytes]) -> bytes:
 
 
 def before_all(session: OpenSession, journal: Journal, originals: Path) -> Before:
-    """Read a session as it was before all checkpoints for which something left it; others may stay."""
+    """Read a session with all checkpoints removed, if any of them dropped lines or messages."""
     left = any(each.dropped or each.removed for each in journal.checkpoints)
     return Before(session, journal, originals, None, journal.checkpoints if left else ())
 
 
 def with_removed(session: OpenSession, journal: Journal, before: Before, missing: list[LineRecord]) -> list[LineRecord]:
-    """Leave out the missing lines that left a session for a checkpoint: they come back with it.
+    """Drop missing lines that a checkpoint removed from the session; restoring it brings them back.
 
-    `before` is what before_all() reads. Left out, too, are those that a restore hung elsewhere when it took one out,
-    those of ours that replaced another line, and messages that went with one, where the line that they repeated is
-    there.
+    `before` is the result of before_all(). Also drop lines that got another parent when a restore removed a checkpoint,
+    our lines that replaced others, and messages removed with a line if the line they repeat exists.
     """
     if not journal.checkpoints:
         return missing
@@ -481,7 +480,7 @@ def with_removed(session: OpenSession, journal: Journal, before: Before, missing
 
 
 def said_first(session: OpenSession, journal: Journal, originals: Path) -> Iterator[tuple[int, Said]]:
-    """Yield what was said in a session by its original lines, each with its line's number."""
+    """Yield the messages of a session in their original form, each with its line number."""
     reader = reading.format_of(session).reader()
     with OriginalsReader(originals) as kept:
         for number, raw, whole in before_all(session, journal, originals).pieces():
@@ -490,7 +489,7 @@ def said_first(session: OpenSession, journal: Journal, originals: Path) -> Itera
 
 
 def has_unknown_summary(session: OpenSession, journal: Journal, form: str | None) -> bool:
-    """Return true if the session has a summary of ours and its journal has none: it cannot be removed."""
+    """True if the session has our summary but its journal doesn't know it, so it can't be removed."""
     with session.reader() as file:
         if journal.checkpoints or not jsonl.holds(file, _HEAD, size=session.size):
             return False
@@ -510,7 +509,7 @@ def has_unknown_summary(session: OpenSession, journal: Journal, form: str | None
 def refuse_if_compacted(
     session: OpenSession, store: Store, journal: Journal, form: str | None, elsewhere: str = ""
 ) -> None:
-    """Raise Refused if the session has a summary of ours and its journal has none. `elsewhere` says who may have it."""
+    """Raise Refused if the session has our summary but no record of it. `elsewhere` names stores that may have one."""
     if has_unknown_summary(session, journal, form):
         what = "it has a summary that compact wrote, but its store is missing, so the summary cannot be removed"
         raise Refused(

@@ -1,7 +1,7 @@
-"""Sessions in object stores: listed once, worked on in a temporary folder, put back if nobody else wrote meanwhile.
+"""Sessions in object stores: list them, work on a temporary copy, and upload it unless the objects have changed.
 
-The order of the puts is that on a disk: originals, journal, session. A crash leaves the old session or the new one, and
-the originals of either.
+Uploads follow the order of writes on a disk: originals, journal, session. A crash leaves the old session or the new
+one, with the originals of both.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ T = TypeVar("T")
 
 _COMMIT_SECONDS = 1200
 LEASE_SECONDS = 3600
-"""Originals that no journal tells of may be those of a run that is about to put its journal: for so long they stay.
+"""Seconds to keep originals that no journal lists: their run may be about to upload its journal.
 
-That run begins no write after _COMMIT_SECONDS, a write and its retries end minutes later, and S3 refuses clocks that
-differ by a quarter of an hour.
+That run starts no upload after _COMMIT_SECONDS; an upload with its retries ends minutes later; and S3 rejects clocks
+that are off by more than 15 minutes.
 """
 
 
 def policy_for(remote: Remote, policies: Policies) -> Policy:
-    """Find the policy of a session: near it no file counts. Raises UsageError for what asks for places on a disk."""
+    """Return the policy of a session in an object store. Raises UsageError for settings that need local paths."""
     policy = policies.apart
     asked = {
         "--backup-dir (backupDir)": policy.backup_dir,
@@ -58,12 +58,12 @@ def policy_for(remote: Remote, policies: Policies) -> Policy:
     if given := [name for name, value in asked.items() if value]:
         what = f"{given[0]} can't be used with sessions in object stores"
         raise UsageError(what, where=remote.url, state=NOTHING, remedy="Leave it out, or work on a local copy.")
-    # A store in a bucket has the name of a committed one, since every machine must find it.
+    # Use the name of a committed store, because every machine must find it.
     return replace(policy, commit_originals=True)
 
 
 def skip(found: Found, policy: Policy, *, force: bool) -> CompressionStats | None:
-    """Return the statistics of a session that was met and is too small: most of a bucket are, and not fetched."""
+    """Return the statistics of an unnamed session that is too small. Most are, and need not be fetched."""
     if found.remote is None or found.named or policy.every_turns is not None:
         return None
     size = found.remote.size
@@ -73,7 +73,7 @@ def skip(found: Found, policy: Policy, *, force: bool) -> CompressionStats | Non
 
 
 class Copy(NamedTuple):
-    """The copy of a session and its store in a temporary folder; what is not there, of a session too, is not found."""
+    """A temporary copy of a session and its store. Objects that don't exist have `found` None."""
 
     session: Object
     originals: Object
@@ -81,12 +81,12 @@ class Copy(NamedTuple):
 
     @property
     def store(self) -> list[Object]:
-        """What there is of its store."""
+        """The existing parts of its store."""
         return [each for each in (self.originals, self.journal) if each.size]
 
 
 def copied(remote: Remote, folder: Path, *, writes: bool, is_gone: bool = False) -> Copy:
-    """Fetch a session with its store into a folder, or the store that one left. Raises SessionCompressError."""
+    """Fetch a session and its store, or only the store of a missing session. Raises SessionCompressError."""
     where, _, name = remote.url.rpartition("/")
     refuse_unless_file(remote.url, name)
     if writes and remote.size > LARGEST:
@@ -99,7 +99,7 @@ def copied(remote: Remote, folder: Path, *, writes: bool, is_gone: bool = False)
             "Run again. If that does not help, its key begins or ends with a slash, which cannot be read: rename it."
         )
         raise FileFailed("it is gone", where=remote.url, remedy=remedy)
-    # The journal first: what originals there are more than it tells of is seen, however they were written.
+    # Fetch the journal first, so that originals written since then show up as extra, whatever the timing.
     journal, originals = (
         objects.fetched(url, path) if remote.stored is None or path.name in remote.stored else Object(url, path)
         for path in (store.journal, store.originals)
@@ -109,7 +109,7 @@ def copied(remote: Remote, folder: Path, *, writes: bool, is_gone: bool = False)
     if is_gone:
         return copy
     if any(each.found and not each.size for each in (journal, originals)) and session.is_overwritten():
-        # What is packed is emptied, the session first. Without its store it would read as damaged.
+        # Packing empties objects, the session first. Without its store, this session would look damaged.
         raise InUse("somebody else just packed or wrote it", where=remote.url, state=NOT_CHANGED, remedy="Run again.")
     if writes:
         _refuse_if_leased(originals, store)
@@ -118,13 +118,13 @@ def copied(remote: Remote, folder: Path, *, writes: bool, is_gone: bool = False)
 
 @contextmanager
 def temporary(url: str) -> Iterator[Path]:
-    """Make a folder for what is fetched from below a URL, which errors then name instead.
+    """Create a folder for objects below a URL; errors inside it name the URL instead.
 
-    Raises FileFailed where it cannot be written.
+    Raises FileFailed if it can't be written.
     """
     try:
         with private_folder() as made:
-            # Packs lock the folder that they are of, so that is another one.
+            # Packs lock their own folder, so use a different one.
             folder = made / "at"
             disk.make_folder(folder)
             with objects.told_of(url, folder):
@@ -134,9 +134,9 @@ def temporary(url: str) -> Iterator[Path]:
 
 
 def work_on(remote: Remote, work: Callable[[Path], T], *, writes: bool) -> T:
-    """Fetch a session with its store, do the work there, and put back what it changed if it `writes`.
+    """Fetch a session and its store, do the work, and upload changes if `writes` is set.
 
-    Raises what the work raises, InUse where somebody else wrote meanwhile, and FileFailed.
+    Raises what the work raises, InUse if the objects have changed meanwhile, and FileFailed.
     """
     with temporary(remote.url.rpartition("/")[0]) as folder:
         copy = copied(remote, folder, writes=writes)
@@ -147,7 +147,7 @@ def work_on(remote: Remote, work: Callable[[Path], T], *, writes: bool) -> T:
 
 
 def on_journal(remote: Remote, work: Callable[[Path], T]) -> T:
-    """Do work that reads nothing of a session but its journal, which alone is fetched. Raises as work_on()."""
+    """Do work that needs only a session's journal; fetch nothing else. Raises as work_on() does."""
     where, _, name = remote.url.rpartition("/")
     with temporary(where) as folder:
         refuse_unless_file(remote.url, name)
@@ -158,10 +158,10 @@ def on_journal(remote: Remote, work: Callable[[Path], T]) -> T:
 
 
 def _put_back(session: Object, originals: Object, journal: Object) -> None:
-    """Put what changed. Raises InUse, FileFailed."""
+    """Upload what changed. Raises InUse, FileFailed."""
     begun = time.monotonic()
     if journal.found is None and originals.is_changed:
-        # As on a disk: originals beside which there is no journal at all would be of one that was lost.
+        # As on a disk: without a journal, these originals would look as if their journal was lost.
         journal.put(b"")
     for each in (originals, journal, session):
         if each.is_changed:
@@ -172,9 +172,9 @@ def _put_back(session: Object, originals: Object, journal: Object) -> None:
 
 
 def _refuse_if_leased(originals: Object, store: Store) -> None:
-    """Raise InUse where there are more originals than the journal tells of, as a run may be about to put its journal.
+    """Raise InUse if there are originals that the journal doesn't list: a run may be about to upload its journal.
 
-    Were they cut off, like those of a run that was killed, its journal would tell of originals that are not there.
+    If we cut them off, as after a killed run, its journal would list missing originals.
     """
     if originals.found is None:
         return
@@ -187,7 +187,7 @@ def _refuse_if_leased(originals: Object, store: Store) -> None:
 
 
 class Listing(NamedTuple):
-    """What lies below a prefix, by keys: the names in our folders by what is above them, and everything else."""
+    """The objects below a prefix by key: names in our folders, grouped by parent folder, and all others."""
 
     root: str
     begins: str
@@ -197,7 +197,7 @@ class Listing(NamedTuple):
 
 
 class Places:
-    """What URLs of objects and prefixes mean. Each prefix is listed once, when it is first asked for."""
+    """Resolves URLs of objects and prefixes. Each prefix is listed once, on first use."""
 
     def __init__(self, urls: Sequence[str]) -> None:
         self.urls = urls
@@ -206,8 +206,8 @@ class Places:
     def find(self, globs: Globs, older_than: int | None, *, stores: bool) -> Iterator[Found]:
         """Yield the sessions, each once.
 
-        With `stores`, for commands that read them, also what has one, whatever its name, and with an error if it is
-        gone. Raises UsageError where nothing is there, FileFailed.
+        With `stores`, also yield everything that has a store, whatever its name; with an error if the session is
+        missing. Raises UsageError if nothing exists, FileFailed.
         """
         seen: set[str] = set()
         for url in self.urls:
@@ -220,7 +220,7 @@ class Places:
                     yield each
 
     def listing(self, url: str) -> Listing | None:
-        """List what lies below a prefix; None where nothing does. Raises UsageError, FileFailed."""
+        """List the objects below a prefix, or return None if there are none. Raises UsageError, FileFailed."""
         if url not in self._listings:
             self._listings[url] = _below(url)
         return self._listings[url]
@@ -246,7 +246,7 @@ def _below(url: str) -> Listing | None:
 
 
 def _sessions(listing: Listing, globs: Globs, *, stores: bool) -> Iterable[Found]:
-    """Find the sessions of a listing. Raises FileFailed."""
+    """Find the sessions in a listing. Raises FileFailed."""
     root, begins, present, stored, _ = listing
     found: dict[str, Found] = {}
     for key, each in present.items():
@@ -254,7 +254,7 @@ def _sessions(listing: Listing, globs: Globs, *, stores: bool) -> Iterable[Found
         if globs.takes(key.removeprefix(begins)) and _may_be_session(root, key, each.size, names, present):
             found[key] = _meant(root + key, each, names, named=False)
     for folder, names in stored.items() if stores else ():
-        # What is empty was packed.
+        # Empty objects were packed.
         full = [name for name, each in names.items() if each.size]
         for session in sorted({owner for _, owner in owners(plain_in(Path(folder, "session.jsonl")), full)}):
             key = f"{folder}/{session}".lstrip("/")
@@ -265,9 +265,9 @@ def _sessions(listing: Listing, globs: Globs, *, stores: bool) -> Iterable[Found
 
 
 def _may_be_session(root: str, key: str, size: int, stored: Container[str], present: Container[str]) -> bool:
-    """Judge an object by its name, and a `.json` by its first bytes, as discover() judges files.
+    """Judge an object by its name, and a `.json` also by its first bytes, as discover() judges files.
 
-    What is empty was packed, and what it was stands in an index.
+    An empty object was packed; its content is in a pack.
     """
     name = key.rpartition("/")[2]
     if not size:
@@ -282,7 +282,7 @@ def _may_be_session(root: str, key: str, size: int, stored: Container[str], pres
 
 
 def _meant(url: str, listed: Sized, stored: Iterable[str] | None, *, named: bool) -> Found:
-    """Make what stands for a session, of whose store no more is kept than which of its objects are there."""
+    """Build the Found of a session. Of its store, keep only the names of existing objects."""
     if stored is not None:
         files = plain_in(Path(url))
         stored = frozenset({files.journal.name, files.originals.name}.intersection(stored))
@@ -300,7 +300,7 @@ def _gone(url: str) -> Found:
 
 
 def _one(url: str) -> Found:
-    """Look up an object that is named. Raises UsageError where there is none, or it is empty; FileFailed."""
+    """Look up an object that the user named. Raises UsageError if it doesn't exist or is empty; FileFailed."""
     found = objects.looked_up(url)
     if found is None:
         raise UsageError("there is no object with this name or prefix", where=url, state=NOTHING)

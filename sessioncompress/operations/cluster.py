@@ -1,7 +1,7 @@
-"""Work on many sessions in a Dask cluster: on workers of one machine or of several, which see the same file system.
+"""Work on many sessions in a Dask cluster, on workers of one or more machines that share a file system.
 
-Nothing of dask is imported, and no connection made, before there is work to do. A task whose worker died is given to
-another: the session's lock and its journal see to it that none is changed twice.
+Nothing of dask is imported, and no connection made, before there is work. If a worker dies, its task moves to another
+one. The session's lock and journal prevent it from being changed twice.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ if TYPE_CHECKING:
 
 _NOTHING_DONE = "Nothing was done."
 _CONNECT = 10
-"""Seconds to wait for a scheduler, and for the first of its workers."""
+"""Seconds to wait for a scheduler and its first worker."""
 _PATIENCE = 60.0
-"""Seconds to wait for a scheduler that does not answer any more, or for a worker where none is left."""
+"""Seconds to wait for a scheduler that stopped answering, or for a new worker if none is left."""
 _NO_ANSWER = "the scheduler no longer answers"
 _LOOK = 1.0
-"""Seconds between two looks at the workers."""
+"""Seconds between checks of the workers."""
 _SETTINGS: dict[str, Any] = {
     "distributed.worker.http.routes": [],
     "distributed.scheduler.http.routes": [],
-    # Nobody looks at what these measure, in each process and many times a second.
+    # No one reads these measurements, which every process takes many times a second.
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
-    # It would have the C library give memory back after each line, to ask for it again.
+    # By default, the C library would return memory after each line, only to request it again.
     "distributed.nanny.pre-spawn-environ": {},
-    # Here, too, a fork of a process without threads is safe. All workers then import the library once.
+    # Forking a process without threads is safe here too, and all workers share one import of the library.
     "distributed.worker.multiprocessing-method": "forkserver" if sys.platform == "linux" else "spawn",
 }
-"""What differs from dask's own in a cluster of this command's."""
+"""Our changes to dask's defaults in a cluster that this command starts."""
 
 
 def engine(scheduler: str | None, workers: int | None) -> Engine:
-    """Make the engine that works on a scheduler's cluster, or on one of so many workers here, which ends with the work.
+    """Return the engine for a scheduler's cluster, or for a temporary local cluster with this many workers.
 
-    Raises UsageError where the packages for it are missing.
+    Raises UsageError if the required packages are missing.
     """
     if find_spec("distributed") is None:
         remedy = "Install them with the extra [cluster], as the README says."
@@ -63,11 +63,10 @@ def engine(scheduler: str | None, workers: int | None) -> Engine:
 
 @contextmanager
 def _opened(scheduler: str | None, workers: int | None) -> Iterator[tuple[int, Results]]:
-    """Connect, and close all that was opened at any end."""
-    # Imported here: it takes a second.
+    # Imported here because it takes a second.
     import distributed
 
-    # What matters of it is said by us; the rest, with Python's own traces, helps nobody.
+    # We report what matters. The rest, with Python's tracebacks, helps no one.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     with ExitStack() as stack:
         if scheduler is None:
@@ -95,14 +94,14 @@ def _opened(scheduler: str | None, workers: int | None) -> Iterator[tuple[int, R
 
 
 def _local(stack: ExitStack, workers: int) -> Client:
-    """Start a cluster of processes that only this user reaches, by a certificate of its own; return its client."""
+    """Start a local cluster that only this user can reach, with its own certificate; return its client."""
     import dask
     import distributed
     from distributed.security import Security
 
-    # As long as there are workers: one may be replaced by another.
+    # Kept while there are workers, because dask may replace one.
     stack.enter_context(safe_path())
-    # The terminal sends an interrupt to all processes, but we decide what ends. A new process inherits this.
+    # The terminal sends an interrupt to all processes, but this one decides what ends. New processes inherit this.
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with dask.config.set(_SETTINGS):
@@ -134,16 +133,16 @@ def _another(worker: str, version: str, here: str) -> UsageError:
 
 
 def _done(task: bytes, version: str) -> Outcome[Any]:
-    """Do a task in a worker, which may have come after we looked at all of them."""
+    """Do a task in a worker, which may have joined after our version check."""
     if version != VERSION:
         from distributed import get_worker
 
         raise _another(get_worker().address, VERSION, version)
-    # The worker may be another's, and does other work before and after.
+    # The worker may be shared, and do other work before and after.
     before = gc.get_threshold()
     gc.set_threshold(process.RARELY)
     try:
-        return outcome_of(*pickle.loads(task))  # noqa: S301 - whoever reaches a worker can have it do anything
+        return outcome_of(*pickle.loads(task))  # noqa: S301 - access to a worker means full control anyway
     finally:
         gc.set_threshold(*before)
 
@@ -151,17 +150,17 @@ def _done(task: bytes, version: str) -> Outcome[Any]:
 def _results(
     client: Client, where: str, tasks: Sequence[Task[Any]], order: Iterator[int], processes: int, seconds: float
 ) -> Generator[tuple[int, Outcome[Any]] | None]:
-    """Do the tasks as batch.results() does, on the workers of a scheduler; those that come later have their share.
+    """Run the tasks as batch.results() does, on a scheduler's workers. Workers that join later also get tasks.
 
-    Raises FileFailed where the scheduler is lost, or all workers are.
+    Raises FileFailed if the scheduler or all workers are lost.
     """
     pool = client.get_executor(pure=False)
     at_work: dict[Future[Outcome[Any]], int] = {}
     looked = seen = monotonic()
     while True:
-        # Each worker has its next task there when it is done with one.
+        # Queue two tasks per worker, so that none waits for its next one.
         for number in islice(order, max(2 * processes - len(at_work), 0)):
-            # As bytes: dask would look for tasks of its own inside.
+            # As bytes, so that dask doesn't search it for its own tasks.
             at_work[pool.submit(_done, pickle.dumps(tasks[number]), VERSION)] = number
         if not at_work:
             return
@@ -182,7 +181,7 @@ def _results(
 
 
 def _outcome(future: Future[Outcome[Any]], task: Task[Any], where: str) -> Outcome[Any]:
-    """Return what became of a task, also where no worker could do it."""
+    """Return a task's outcome, even if no worker could do it."""
     from distributed import KilledWorker
 
     try:
@@ -194,8 +193,8 @@ def _outcome(future: Future[Outcome[Any]], task: Task[Any], where: str) -> Outco
     except KilledWorker:
         what = "every worker that tried it ended"
         remedy = "Run again; if memory is short, with fewer workers."
-    except Exception as error:  # noqa: BLE001 - what one worker cannot do must not cost the other sessions their turn
-        # Without Python's own message, which may quote the session.
+    except Exception as error:  # noqa: BLE001 - one worker's failure must not stop the other sessions
+        # Leave out Python's own message, which may quote the session.
         what = f"the worker failed ({type(error).__name__})"
         remedy = "Check that the same packages are installed for the scheduler and all its workers, and run again."
     return Outcome(task.found, error=FileFailed(what, where=task.found.path, state=STATE, remedy=remedy))

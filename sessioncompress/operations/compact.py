@@ -1,4 +1,4 @@
-"""Write a checkpoint into one session: cut, sum up, write in the agent's own form, check, commit."""
+"""Write a checkpoint into a session: cut, summarize, write in the agent's own form, check, commit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
 from sessioncompress.store.records import Command
 
 MANUAL = "manual"
-"""Why a run acted without asking the budget."""
+"""The trigger of a run that didn't ask the budget."""
 
 _THRESHOLDS = ("idleSeconds", "budget", "compact")
 _TOLD = (
@@ -46,17 +46,16 @@ _TOLD = (
 
 
 class CompactStats(Summarized, frozen=True, rename="camel"):
-    """What `compact` did to one session, or with `dry_run` would do. Sizes are bytes; tokens are estimates.
+    """The result of `compact`, or with `dry_run` the expected one. Sizes are bytes; tokens are estimates.
 
-    `tokens_before` and `tokens_after` are what the model reads.
-    `tokens_recorded` is what the agent recorded of the newest request and its answer, None if it recorded nothing since
-    the last run or compaction.
-    `lines_dropped` counts the old lines, or messages of a document, that left the session for the originals.
-    `splits_turn`: what is kept begins inside a turn. `strategy` is the rule of the cut, `trigger` why the run acted:
-    the budget's reason, or that it was asked to. `goal_method` is how a goal was found. `tokens_since` and
-    `messages_since` count what came since the last run, None without one.
-    `goal` is the one that heads the summary, and `unheeded` says what of the goal and the instructions found nothing,
-    or was not written. `markers_without_journal` counts the previews that the summary is made of for want of originals.
+    `tokens_before` and `tokens_after` are what the model reads. `tokens_recorded` is the agent's recorded usage of the
+    newest request and answer, or None if it recorded none since the last run or compaction. `lines_dropped` counts old
+    lines, or messages of a document, that were moved to the originals. `splits_turn` is set if the kept part starts
+    inside a turn. `strategy` is the cut rule. `trigger` is why the run acted: the budget's reason, or "manual".
+    `goal_method` tells how the goal was found. `tokens_since` and `messages_since` count from the last run, and are
+    None if there was none. `goal` heads the summary. `unheeded` lists parts of the goal and the instructions that had
+    no effect or were not written. `markers_without_journal` counts previews that were summarized because their
+    originals are missing.
     """
 
     tokens_recorded: int | None = None
@@ -79,7 +78,7 @@ class CompactStats(Summarized, frozen=True, rename="camel"):
 
     @property
     def is_compacted(self) -> bool:
-        """True if a checkpoint was written, or with `dry_run` would be."""
+        """True if a checkpoint was written, or would be with `dry_run`."""
         return self.status in (Status.COMPACTED, Status.WOULD_COMPACT)
 
 
@@ -96,17 +95,16 @@ def compact_session(
     run_id: str = "",
     goal: Goal = NO_GOAL,
 ) -> CompactStats:
-    """Write a checkpoint into a session in place, or with `dry_run` only find out what that would do.
+    """Write a checkpoint into a session in place; with `dry_run` only report the effect.
 
-    `policy.compact` says what goes and how long the summary is; `policy.summarizer` may name a model that is asked for
-    it. With `if_due` only where the rule of `policy.budget` asks for a summary, and a run of compress would not do.
-    With `drop_dead` the lines for which the summary stands leave the session, and are kept with the originals. A `goal`
-    heads the summary. `form`, `named` and `run_id` as in compress_session(); what was found in a folder and cannot have
-    a checkpoint is skipped. The policy's commands are asked before, and told after the session is closed. With
-    `dry_run` the model and the command before are asked, too; the model only if it `sends`. Raises
-    SessionCompressError with the session unchanged: Refused where the session's agent has no checkpoint that we write,
-    UsageError where `if_due` has no rule to go by, FileFailed where a command, or a model without which none is to be
-    written, fails.
+    `policy.compact` sets the cut and the summary's size; `policy.summarizer` may name a model to write it. With
+    `if_due`, act only if the rule of `policy.budget` asks for a summary and a `compress` run would not be enough. With
+    `drop_dead`, move the summarized lines out of the session to the originals. A `goal` heads the summary. `form`,
+    `named` and `run_id` as in compress_session(). A session that was found in a folder and can't have a checkpoint is
+    skipped. The policy's before-command is asked first, and its after-command told once the session is closed. A dry
+    run also asks the before-command, and the model if `sends`. Raises SessionCompressError with the session unchanged:
+    Refused if we write no checkpoints for the agent, UsageError if `if_due` has no rule to apply, FileFailed if a
+    command fails, or a model without which nothing may be written.
     """
     path = Path(path)
     if not policy.enabled:
@@ -132,7 +130,7 @@ def compact_session(
 
 
 def refuse_size(path: Path, policy: Policy) -> None:
-    """Raise UsageError if a policy's rule cannot say whether a checkpoint is due, since it knows no tokens."""
+    """Raise UsageError if the policy's rule is `size`, which can't tell whether a checkpoint is due."""
     if policy.budget.rule is not Rule.SIZE:
         return
     others = [f'"{rule}"' for rule in Rule if rule is not Rule.SIZE]
@@ -145,7 +143,7 @@ class _Compaction:
     """One checkpoint for one open session."""
 
     record = b""
-    """The journal's record of it, once it is written."""
+    """The journal's record of it, once written."""
 
     def __init__(
         self, session: Opened, budget: BudgetStats | None, goal: Goal, *, drop_dead: bool, named: bool
@@ -154,7 +152,7 @@ class _Compaction:
         self._rules, self._goal = session.policy.compact, goal
 
     def run(self, *, dry_run: bool, sends: bool) -> CompactStats:
-        """Write the checkpoint, unless none is due, nothing is to go or too little is saved."""
+        """Write the checkpoint, unless it isn't due, nothing can be cut, or too little is saved."""
         session = self._session
         if (done := written_by(session.run_id, Command.COMPACT, session.store.journal)) is not None:
             before, status = session.session.size + done.saved, Status.COMPACTED
@@ -169,7 +167,7 @@ class _Compaction:
         old = OldPart(session, found.old, budget=session.budget(found.old), splits=found.splits, besides=besides)
         told: Told | None = Told(old.extract)
         if others_sum_up(session.policy):
-            # Do not ask or send anything for a session that is refused or saves too little.
+            # Check first, so that nothing is sent or asked for a session that is refused or saves too little.
             rehearsed = self._write(found, old, Told(old.extract), dry_run=True)
             if not rehearsed.is_compacted:
                 return rehearsed
@@ -182,7 +180,7 @@ class _Compaction:
         return self._write(found, old, told, dry_run=dry_run)
 
     def _left(self, reason: str) -> CompactStats:
-        """Leave the session as it is, and say so if the summary there does not have the goal."""
+        """Leave the session unchanged, and warn if its existing summary lacks the goal."""
         unheeded: tuple[str, ...] = ()
         if self._latest is not None and (goal := self._goal.text):
             earlier = merge.parse(self._latest.summary)
@@ -190,13 +188,13 @@ class _Compaction:
                 again = "run 'sessioncompress restore' on it, then compact it again"
                 unheeded = (f"the goal was not written, since the session was compacted before: {again}",)
         rewritten = self._session.known.rewritten.rows.keys()
-        # A restore would take out a summary of ours with it.
+        # A restore would also remove our summary.
         if self._latest is None and not rewritten.isdisjoint(for_the_model(self._session.read)):
             reason += "; compress has already shortened it: restore it first, compact it, then compress it again"
         return replace(self._unchanged(reason), unheeded=unheeded)
 
     def _write(self, found: Cut, old: OldPart, told: Told, *, dry_run: bool) -> CompactStats:
-        """Write the checkpoint with a summary, unless too little is saved."""
+        """Write the checkpoint with a summary, unless it saves too little."""
         session, read = self._session, self._session.read
         before = tokens_of(read)
         kept = text.estimate(sum(read.lines[number].reads for number in found.kept))
@@ -207,7 +205,7 @@ class _Compaction:
         except Refused as why:
             if self._named:
                 raise
-            # Such as a subagent's: agents' folders have many.
+            # For example a subagent's session; agents' folders have many.
             return replace(self._unchanged(why.what), status=Status.SKIPPED)
         with session.draft(made, found, dry_run=dry_run) as draft:
             tokens = tokens_of(draft.read)
@@ -226,8 +224,8 @@ class _Compaction:
                 markers_without_journal=self._strangers(),
                 **told.stats(session, draft),
             )
-            # Like all numbers of the policy, at four characters a token. One that saves nothing is never written: the
-            # journal tells checkpoints by their lines, and it may equal the one that is there.
+            # Count four characters per token, like all numbers of the policy. Never write a checkpoint that saves
+            # nothing: the journal identifies checkpoints by their lines, and it could equal the existing one.
             least = max(self._rules.min_saved_tokens, 1)
             if (saved := before - tokens) < least:
                 few = f"it would save only {saved:,} tokens (4 characters each)"
@@ -249,7 +247,7 @@ class _Compaction:
         return len(strangers_of(session.session, session.known.journal, session.form.name))
 
     def _why_this_cut(self) -> str:
-        """Say that the goal chose the cut, or that the session is cut again; empty otherwise."""
+        """Report that the goal chose the cut, or that the session is cut again; else empty."""
         chosen = self._session.policy.compact
         if self._latest is not None and self._latest.is_newest(chosen):
             return "it was compacted before; this keeps less of what was kept then"
@@ -259,7 +257,7 @@ class _Compaction:
         return f"with a goal, only the newest request and what came after it stay; {without}"
 
     def _unheeded(self, old: OldPart, summary: Summary) -> Iterator[str]:
-        """Say which of goal and instructions had no effect, and what the summary has instead."""
+        """Report which of goal and instructions had no effect, and what the summary has instead."""
         goal = self._goal
         if goal.source is not None and not goal.text:
             is_todo = goal.source is goals.Source.TODO
@@ -270,7 +268,7 @@ class _Compaction:
 
     @cached_property
     def _latest(self) -> Latest | None:
-        """Our checkpoint in the session, if the model reads it."""
+        """Our checkpoint, if the model reads it."""
         return find_latest(self._session)
 
     def _checkpoint(self, found: Cut, summary: Summary) -> Checkpoint:
@@ -278,7 +276,7 @@ class _Compaction:
         session = self._session
         with session.refusing():
             made = session.form.checkpoint(session.written, found, summary)
-            # In some documents the old part always leaves.
+            # In some documents the old part is always removed.
             if self._drop_dead and made and not made.stays.union(made.removed).issuperset(found.old):
                 made = session.form.dropping(session.written, found, made)
         if made is None:
@@ -288,10 +286,10 @@ class _Compaction:
         return made
 
     def _cut(self) -> Cut | NoCut:
-        """Cut by the goal if it chooses; by the policy if that finds no place, as with a single request.
+        """Cut by the goal if it chooses, else by the policy, also if the goal finds no cut (for example, one request).
 
-        A session that was just compacted is cut again only by a rule that was asked for, and never by the same share,
-        which is always less of what a checkpoint left.
+        A session that was just compacted is cut again only by an explicitly requested rule. It is never cut again by
+        the same share, because a share always takes some of what a checkpoint left.
         """
         session, chosen = self._session, self._rules
         if (latest := self._latest) is not None and latest.is_newest(chosen):
@@ -306,7 +304,7 @@ class _Compaction:
         return found
 
     def _why_it_stays(self, latest: Latest, *, is_same_share: bool) -> str:
-        """Say that too little was said since a checkpoint, and how to get another one."""
+        """Report that too little was added since a checkpoint, and how to get another one."""
         read, rules = self._session.read, self._rules
         said = "nothing was"
         if latest.since:
@@ -343,7 +341,7 @@ class _Compaction:
 
 
 def _not_due(budget: BudgetStats | None) -> str:
-    """Say why a budget asks for no summary; empty if it asks for one, or if there is none."""
+    """Return why a budget asks for no summary; empty if it does, or without a budget."""
     if budget is None or budget.decision == Action.COMPACT:
         return ""
     enough = "" if budget.decision == Action.NONE else ": compress is enough"

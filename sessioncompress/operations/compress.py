@@ -1,4 +1,4 @@
-"""Compress one session, end to end, and note the run in the policy's log; judge one by its budget."""
+"""Compress one session end to end and log the run; judge a session by its budget."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def compress_session(
     named: bool = True,
     run_id: str = "",
 ) -> CompressionStats:
-    """Compress a session in place, or with `dry_run` only find out what that would do.
+    """Compress a session in place; with `dry_run` only report the effect.
 
-    `force` overrides the size threshold and `min_saved_kb`, nothing else. `form` names the format and overrides the
-    detection; lines that can't be read as that format stay. With `named`, the user named this file: it is refused if
-    it is not a session, even if the policy skips it. Without `named` it was found in a folder, and is also refused if
-    nothing shows its agent. `run_id` is one of core.text.run_id() for all sessions of a run; without it this session
-    gets its own. A session that this run already wrote is reported as written: the worker that wrote it may have died.
-    Raises SessionCompressError (see errors.py) with the session unchanged.
+    `force` overrides only the size threshold and `min_saved_kb`. `form` names the format and overrides the detection;
+    lines that can't be read as that format stay. With `named`, the user named this file: it is refused if it isn't a
+    session, even if the policy skips it. Without `named` it was found in a folder, and is also refused if nothing
+    identifies its agent. `run_id` is a result of core.text.run_id(), shared by all sessions of a run; by default the
+    session gets its own. A session that this run already wrote is reported as written, because the worker that wrote it
+    may have died. Raises SessionCompressError (see errors.py) with the session unchanged.
     """
     path = Path(path)
     if form:
@@ -62,7 +62,7 @@ def compress_session(
             with open_session(path, writing=False) as session:
                 reading.refuse_unless_session(session, form)
         if not dry_run:
-            # An earlier version may have left wrong what points into it.
+            # An earlier version may have left wrong offsets in the agent's other files.
             reading.mended(path)
         return _told_again(skipped, path, policy, run_id)
     asked = Asked(policy, run_id or text.run_id(time.time()), dry_run, force, form)
@@ -97,17 +97,17 @@ def rehearse_open(session: OpenSession, store: Store, policy: Policy, form: str 
 def rehearse(
     known: Known, store: Store, policy: Policy, form: str | None = None, *, force: bool = False
 ) -> CompressionStats:
-    """Do a dry run over a session that was read, without reading it again."""
+    """Do a dry run over a session that was already read."""
     return _compress_known(known, store, Asked(policy, text.run_id(time.time()), dry_run=True, force=force, form=form))
 
 
 def judge_open(
     known: Known, store: Store, policy: Policy, form: str | None = None, *, to_compact: bool = False
 ) -> BudgetStats:
-    """Judge a session; with `to_compact` by whether a checkpoint is due."""
+    """Judge a session by its budget; with `to_compact`, decide whether a checkpoint is due."""
     path, found = known.session.path, known.session.stat
     settled = "" if form or has_leftovers(path) else triage.settled(path, policy, found, turns_counted=True)
-    # By this rule a run prunes only where the policy does.
+    # With this rule, a run prunes only if the policy does.
     prunes = policy.prune.enabled or not (to_compact and policy.budget.rule is Rule.DELIBERATE)
 
     saves = partial(_run_saves, known, store, policy, form, prunes=prunes)
@@ -115,18 +115,18 @@ def judge_open(
 
 
 def _run_saves(known: Known, store: Store, policy: Policy, form: str | None, *, prunes: bool) -> int:
-    """Return how many tokens a run, with pruning or without, would save in a session that was read."""
+    """Return how many tokens a run, with or without pruning, would save in a session that was read."""
     trial = replace(policy, prune=replace(policy.prune, enabled=prunes), budget=Budget(), log_file=None)
     check(known.session, store, known.journal.lengths)
     found = rehearse(known, store, trial, form, force=True)
     if prunes and not policy.prune.enabled and not found.is_smaller:
-        # As _compress_known() does: where the rule's pruning would save too little, a run without it may still pay.
+        # As in _compress_known(): if pruning saves too little, a run without it may still pay.
         return _run_saves(known, store, policy, form, prunes=False)
     return found.tokens_before - found.tokens_after
 
 
 def refuse_in_merge(known: Known) -> None:
-    """Raise Refused if git's conflict markers stand in the session: a run would change what is to be compared."""
+    """Raise Refused if the session has git conflict markers: a run would change what the user must compare."""
     if any(facts.conflict for facts in known.survey.lines.facts):
         reading.refuse_in_merge(known.session)
 
@@ -139,7 +139,7 @@ def _compress(session: OpenSession, store: Store, asked: Asked, *, named: bool) 
 
 
 def _out_of_reach(journal: Journal, path: Path) -> int:
-    """Count the git blobs with originals that no commit of HEAD has, as after a squash; 0 in a shallow clone."""
+    """Count git blobs with originals that no commit of HEAD has, as after a squash; 0 in a shallow clone."""
     if not journal.blobs:
         return 0
     with suppress(FileFailed), git.Blobs(path.parent) as blobs:
@@ -161,7 +161,7 @@ def _compress_known(known: Known, store: Store, asked: Asked) -> CompressionStat
     else:
         stats = run.compress()
         if policy is not asked.policy and not stats.is_smaller:
-            # The rule asked for pruning, which would save too little. A run without it may still pay.
+            # The rule asked for pruning, which saves too little. A run without it may still pay.
             stats = Run(known, store, asked, asked.policy).compress()
     return replace(stats, budget=budget) if budget else stats
 

@@ -1,4 +1,4 @@
-"""Say what a session lost against its originals: each replaced value, beside what stands in its place now."""
+"""Compare a session with its originals: each replaced value, and what is there now."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord, CheckpointRecord
 
 _LOOKS_BACK = 16
-"""So many parts of a line may have gone without a record of their own, between two that have one."""
+"""Maximum number of removed parts without a record between two parts with one."""
 
 
 class Loss(NamedTuple):
-    """A replaced value: its record, its text (None: no original was kept), and what stands there (None: nothing)."""
+    """A replaced value: its record, its original text (None if not kept), and its current text (None if removed)."""
 
     block: BlockRecord
     original: str | None
@@ -44,9 +44,9 @@ class Loss(NamedTuple):
 
 
 class Lessened(NamedTuple):
-    """A message with replaced values: its line, counted from 1, its turn (0: off the live path), and what it is.
+    """A message with replaced values: its line, counted from 1, its turn (0 if off the live path), and its role.
 
-    `time` is in milliseconds since 1970, 0 where the format does not say.
+    `time` is in milliseconds since 1970, or 0 if the format has none.
     """
 
     line: int
@@ -57,9 +57,9 @@ class Lessened(NamedTuple):
 
 
 class Summed(NamedTuple):
-    """A summary of ours: who wrote it, by which rule the session was cut, and how many lines it moved to the originals.
+    """Our summary: its author, the rule of the cut, and the number of lines moved to the originals.
 
-    The tokens are those of what the model reads, without it and with it.
+    The tokens are what the model reads without and with it.
     """
 
     by: str
@@ -70,10 +70,10 @@ class Summed(NamedTuple):
 
 
 class Diff(NamedTuple):
-    """What a session lost: the summaries that stand for old lines, and the messages, read one by one.
+    """A session's losses: our summaries, and the changed messages, which are read one by one.
 
-    `has_store` tells a session that lost nothing from one that was never compressed. `made_elsewhere`: not all runs
-    that its store tells of are this user's, on this machine.
+    `has_store` is false if the session was never compressed. `made_elsewhere` is true if not all runs in its store are
+    this user's on this machine.
     """
 
     has_store: bool
@@ -86,8 +86,8 @@ class Diff(NamedTuple):
 def diff_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> Iterator[Diff]:
     """Compare a session with its originals. Changes nothing. `form` as in compress_session().
 
-    Raises Refused as restore_session() does where a session without a store has markers or a summary of ours;
-    Unreadable where an original does not read back, also while the messages are read; other SessionCompressErrors.
+    Raises Refused, as restore_session() does, if a session without a store has markers or our summary; Unreadable if an
+    original can't be read, also while iterating over the messages; other SessionCompressErrors.
     """
     with ExitStack() as opened:
         session = opened.enter_context(open_session(Path(path), writing=False))
@@ -104,10 +104,10 @@ def diff_session(path: Path | str, policy: Policy = BALANCED, *, form: str | Non
 
 
 def _summed(record: CheckpointRecord, known: reading.Known) -> Summed:
-    # The journal counts 4 characters each, whatever the model.
+    # The journal always counts four characters per token.
     each = characters_per_token(known.newest.model)
     before, after = (estimate(tokens * CHARACTERS_PER_TOKEN, each) for tokens in record.tokens)
-    # Of one that was written both ways, only a restore tells which one stands there.
+    # If it was written both ways, only a restore can tell which one is there.
     moved = 0 if record.alike else sum(part.lines for part in record.dropped)
     return Summed(record.by, record.rule, before, after, moved)
 
@@ -116,7 +116,7 @@ def _messages(known: reading.Known, originals: OriginalsReader, where: Path) -> 
     journal, lines, live = known.journal, known.survey.lines, known.survey.shape.live
     starts = turns_on(lines, live)
     again: dict[str, list[list[BlockRecord]]] = {}
-    """The records of originals that have several, so that as many equal lines do not look for them each."""
+    """Records of originals with several, so that equal lines don't repeat the lookup."""
     reader = known.form.reader()
     turns = {number: bisect_right(starts, position) for position, number in enumerate(live)}
     for number, raw, whole in known.pieces() if known.rewritten else ():
@@ -137,7 +137,7 @@ def _messages(known: reading.Known, originals: OriginalsReader, where: Path) -> 
 
 
 def _small(number: int, before: Line, original: Entry, after: Line, new: Entry) -> Iterator[Loss]:
-    """Find the thinking that went from a line and is too small for a record: each has one without a reference."""
+    """Find removed thinking that is too small for a record; its Loss has no reference."""
     stays = Counter(
         content_of(value_at(new, each.path), each.kind) for each in after.blocks if each.kind is Kind.THINKING
     )
@@ -152,9 +152,9 @@ def _small(number: int, before: Line, original: Entry, after: Line, new: Entry) 
 
 
 def _by_place(blocks: Iterable[BlockRecord]) -> list[list[BlockRecord]]:
-    """Put the records of each value together, in the order of the values.
+    """Group the records by value, in the order of the values.
 
-    A later run may have replaced again what an earlier one did, and equal lines may have been rewritten differently.
+    A later run may have replaced a value again, and equal lines may have been rewritten differently.
     """
     found: dict[JsonPath, list[BlockRecord]] = {}
     for block in blocks:
@@ -164,7 +164,7 @@ def _by_place(blocks: Iterable[BlockRecord]) -> list[list[BlockRecord]]:
 
 
 def _losses(new: Entry, original: Entry | None, values: Iterable[Sequence[BlockRecord]], where: Path) -> Iterator[Loss]:
-    """Find what stands in a line for the values of its original, whose parts before them may have been taken out."""
+    """Find what is now in place of the original's values. Parts before them may have been removed."""
     taken_out: dict[JsonPath, int] = {}
     for blocks in values:
         block = blocks[-1]
@@ -193,7 +193,7 @@ _NOTHING, _ORIGINAL = object(), object()
 
 
 def _standing(new: Entry, path: JsonPath, blocks: Iterable[BlockRecord], was: Any) -> Any:
-    """Return the value at a path if it is a replacement by one of the records, _ORIGINAL if it is what it was."""
+    """Return the value at a path if a record's replacement matches, or _ORIGINAL if it is unchanged; else _NOTHING."""
     try:
         value, kind = value_at(new, path), next(iter(blocks)).kind
         if was is not None and content_of(value, kind) == content_of(was, kind):
@@ -201,16 +201,16 @@ def _standing(new: Entry, path: JsonPath, blocks: Iterable[BlockRecord], was: An
         digest = digest_of(literal(part_text(value) if kind is Kind.IMAGE else value))
         return value if any(digest == each.replacement for each in blocks) else _NOTHING
     except (CannotSplice, TypeError):
-        # A value that is nested too deep to be written is a TypeError.
+        # A value nested too deep to serialize raises TypeError.
         return _NOTHING
 
 
 def _text(value: Any, kind: Kind) -> str:
-    """Find the words in a value: of a part with several the longest."""
+    """Return the text of a value; of several strings, the longest."""
     if isinstance(value, str):
         return value
     if kind is Kind.IMAGE and (text := part_text(value)):
         return text
-    # A signature may be longer than what was thought, but holds no space.
+    # A signature may be longer than the thinking, but has no spaces.
     words = [each for each in fields(value).values() if isinstance(each, str) and " " in each]
     return max(words, key=len) if words else content_of(value, kind).decode(errors="replace")

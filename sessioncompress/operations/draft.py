@@ -1,4 +1,4 @@
-"""What the commands that write a summary share: the open session, and the draft with the added lines."""
+"""Shared by the commands that write a summary: the open session, and the draft with the added lines."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from sessioncompress.store.recover import brought_home, check, recover
 def opened(
     path: Path, policy: Policy, *, writing: bool, form: str | None, named: bool, run_id: str = ""
 ) -> Iterator[Opened]:
-    """Open a session for a summary; with `writing` lock it. Raises SessionCompressError with the session unchanged."""
+    """Open a session for a summary, locked if `writing`. Raises SessionCompressError with the session unchanged."""
     with reading.opened(path, writing=writing, quiet_seconds=policy.quiet_seconds) as session:
         store = brought_home(session, policy) if writing else store_of(session.path, policy)
         journal = journals.load(store.journal)
@@ -53,7 +53,7 @@ def opened(
 
 
 class Opened:
-    """An open session and what was read of it."""
+    """An open session with its content."""
 
     def __init__(self, known: Known, store: Store, policy: Policy, run_id: str) -> None:
         self.known, self.store, self.policy, self.run_id = known, store, policy, run_id
@@ -61,45 +61,45 @@ class Opened:
         self.where = str(known.session.path)
         self._journal = known.journal
         self.each = characters_per_token(known.newest.model)
-        """Characters per token in reports; the policy's numbers count four."""
+        """Characters per token in reports; the policy's numbers assume four."""
 
     def refused(self, what: str, remedy: str, line: int | None = None) -> Refused:
-        """Return the error for a session that cannot have such a summary."""
+        """Build the error for a session that can't have such a summary."""
         return Refused(what, where=self.where, line=line, state=NOT_CHANGED, remedy=remedy)
 
     @contextmanager
     def refusing(self) -> Iterator[None]:
-        """Turn what the format says against such a summary into a refusal. Raises Refused."""
+        """Convert a format's objection to such a summary to Refused."""
         try:
             yield
         except CannotCheckpoint as why:
             raise self.refused(why.what, why.remedy) from why
 
     def budget(self, old: Iterable[int]) -> int:
-        """Return the tokens that a summary of some lines may take; lines that a run shortened count as before."""
+        """Return the token budget for a summary of these lines. Shortened lines count at their original size."""
         tokens = text.estimate(sum(self.read.lines[number].reads + self._shortened(number) for number in old))
-        # At most a twentieth of what it replaces, but never less than 1,000, or few facts would fit.
+        # At most a twentieth of what it replaces, but at least 1,000, or few facts would fit.
         return max(min(self.policy.compact.summary_tokens, tokens // 20), 1_000)
 
     def _shortened(self, number: int) -> int:
-        """Return how many bytes of text a run took out of a line whose original is kept."""
+        """Return the bytes of text that a run removed from a line, if its original is kept."""
         rewritten = self.known.rewritten
         if number not in rewritten or rewritten[number].place is None:
             return 0
         blocks = self._journal.blocks_of(rewritten.rows[number])
-        # A summary does not use other kinds of replaced text.
+        # A summary doesn't use other kinds of replaced text.
         return sum(block.bytes for block in blocks if block.kind in (Kind.ARGUMENT, Kind.RESULT))
 
     @property
     def is_ours(self) -> bool:
-        """True if all runs over it that its store tells of are this user's, on this machine."""
+        """True if all runs in its store are this user's on this machine."""
         return self._journal.is_ours
 
     @property
     def preserved(self) -> str:
-        """The JSON that the last checkpoint keeps for a user's command; empty if there is none.
+        """The JSON that the last checkpoint keeps for a user's command, or empty.
 
-        A stranger's journal gives none, since the command trusts it.
+        Empty for another user's journal, since the command trusts this data.
         """
         last = self._journal.checkpoints[-1] if self._journal.checkpoints else None
         return last.preserved if last is not None and not last.ended and self._journal.maker(last).is_ours else ""
@@ -123,7 +123,7 @@ class Opened:
 
     @property
     def written(self) -> Written:
-        """The session as a format needs it to write a checkpoint."""
+        """The session in the form that a format needs to write a checkpoint."""
 
         def newest(mark: bytes, takes: Callable[[Mapping[str, Any]], bool]) -> Entry | None:
             for number in range(len(self.read.lines) - 1, -1, -1):
@@ -137,7 +137,7 @@ class Opened:
 
     @contextmanager
     def draft(self, made: Checkpoint, cut: Cut, *, dry_run: bool) -> Iterator[Draft]:
-        """Write the new session next to this one, or nowhere in a dry run, and check it; delete it unless committed."""
+        """Write and check the new session next to this one (nowhere in a dry run); delete it unless committed."""
         document = self._document
         unended = document is None and self._ends_without_lf(made)
         with ExitStack() as entered:
@@ -172,10 +172,10 @@ class Opened:
         goal: str = "",
         trigger: str = "",
     ) -> int:
-        """Replace the session by a draft, and record what was added; return the new size in bytes.
+        """Replace the session with a draft, and record the checkpoint; return the new size in bytes.
 
-        `tokens` are those that the model reads, before and after; `goal` is how the summary's goal was found, and
-        `trigger` why the run acts.
+        `tokens` are what the model reads before and after. `goal` tells how the summary's goal was found, `trigger` why
+        the run acts.
         """
         assert draft.sink is not None
         removed, dropped = draft.keep(), draft.leaving.finish()
@@ -189,7 +189,7 @@ class Opened:
             compressed_size=finished.size,
             store_size=finished.originals_size,
             boundary=last.boundary if last else 0,
-            # No line is rewritten, so the numbers of the last run still hold, except the count of lines.
+            # No line is rewritten, so only the number of lines changes in the last run's statistics.
             stats={**(last.stats if last else {}), LINES: len(draft.read.lines)},
             restored=last is not None and last.restored,
             records=(0, 0),
@@ -221,7 +221,7 @@ class Opened:
         return draft.sink.commit(sealed(records, readable(run, journal), journal, self._journal.size))
 
     def _ends_without_lf(self, made: Checkpoint) -> bool:
-        """Return true if lines are added after one without an LF. Raises Refused if that line is cut off."""
+        """True if lines are added after a line without LF. Raises Refused if that line is cut off."""
         last = len(self.read.lines) - 1
         if all(each.before <= last for each in made.added):
             return False
@@ -236,10 +236,10 @@ class Opened:
 
 
 class Draft:
-    """The new session: the pieces of the old one with lines added and lines removed.
+    """The new session: the pieces of the old one with lines added and removed.
 
-    `added` are the added lines, `lines` the SHA-256 of each, `dropped` the number of removed ones; `read` is what
-    check() read. `record` is the journal's record of it, once it is committed.
+    `added` are the added lines, `lines` their SHA-256, `dropped` the number of removed lines. `read` is set by check().
+    `record` is the journal's record, once committed.
     """
 
     read: Survey
@@ -259,7 +259,6 @@ class Draft:
         self._drops = bool(made.removed and pieces)
         self.leaving = Leaving(sink.keep if sink is not None and self._drops else None)
         self._first: list[bytes] = []
-        """The first lines of the new session."""
         self.size = 0
         self.added = [line for place in sorted(self._added) for line in self._added[place]]
         self.lines: tuple[str, ...] = tuple(sha256(line).hexdigest() for line in self.added)
@@ -267,7 +266,7 @@ class Draft:
         self._ours: set[int] = set()
 
     def check(self, known: Known, cut: Cut, where: str) -> None:
-        """Write the draft and read it as the next run will: checkpoint and kept lines must be live, old lines not."""
+        """Write the draft and read it as the next run will: checkpoint and kept lines are live, old lines are not."""
         lines, moved, repeated = known.survey.lines, self._moved, self._made.repeated
         self.read = reading.survey(self._noted(self._stream(len(lines))), known.form)
         if self._drops and known.seen and detect(head_of(self._first)) is not known.form:
@@ -292,7 +291,7 @@ class Draft:
             yield piece
 
     def keep(self) -> tuple[str, Place] | None:
-        """Store what a restore needs besides the SHA-256 of the checkpoint's lines."""
+        """Store what a restore needs in addition to the SHA-256 of the checkpoint's lines."""
         return None
 
     def _stream(self, lines: int) -> Iterator[Piece]:
@@ -328,7 +327,7 @@ class Draft:
         yield from self._add(lines, lines + shift)
 
     def _leaves(self, line: Sequence[Piece]) -> bool:
-        """Return true if a line is removed; one that sets several messages only with all of them."""
+        """True if a line is removed. A line that sets several messages is removed only with all of them."""
         removed = self._made.removed
         return bool(removed) and all(number == GAP or (whole and number in removed) for number, _, whole in line)
 
@@ -351,7 +350,7 @@ class Draft:
 
 
 def _by_line(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    """Group the messages and gaps of each line. A part of a line that is too long to read is its own group."""
+    """Group the messages and gaps of each line. Each part of a line that is too long to read is its own group."""
     line: list[Piece] = []
     for piece in pieces:
         line.append(piece)
@@ -364,7 +363,7 @@ def _by_line(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
 
 
 class DocumentDraft(Draft):
-    """The new session if it is one document: messages may leave it, and values around them may change."""
+    """The new session if it is one document: messages may be removed, and values around them may change."""
 
     def __init__(self, document: Document, made: Checkpoint, sink: Rewrite | None) -> None:
         self._document = document
@@ -375,7 +374,7 @@ class DocumentDraft(Draft):
         self.dropped = len(made.removed)
 
     def keep(self) -> tuple[str, Place] | None:
-        """Store what the edits take out."""
+        """Store what the edits remove."""
         assert self.sink is not None
         kept = undoing(self._document, self._edits).encode()
         return sha256(kept).hexdigest(), self.sink.keep(kept)

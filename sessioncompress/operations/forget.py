@@ -1,4 +1,4 @@
-"""Delete a store: for a secret that must go, or when restoring is not wanted any more."""
+"""Delete a store: because it holds a secret, or because restoring is no longer wanted."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ from sessioncompress.store.swap import is_done
 class ForgetStats(Struct, frozen=True, rename="camel"):
     """What `forget` deletes of one store: bytes, originals, and originals that exist nowhere else.
 
-    Among both are the `dropped`: old lines that left the session for a summary. `in_commits` of the originals stay in
-    git's commits, where only their places are deleted.
+    `dropped` counts, in both numbers, old lines that were moved out of the session for a summary. `in_commits`
+    originals stay in git's commits; only their places are deleted.
 
-    `gone`: the session does not exist any more. `links_kept` late links stay: they are open for writing, hold lines
-    that exist nowhere else, or were not made by this user's runs on this machine. `markers` in the session are unknown
-    to every journal here: another store is elsewhere, or was deleted. `referring` names other sessions in the folder
-    with markers that only these originals can expand, packed ones too. `packs` archives had what the session and its
-    store were when they were packed, though they are back since; they are written anew without it. `packs_kept` stay
-    as they are, and may still have it: others may have made them, they cannot be read, or hold what did not come back.
-    `kept` tells why nothing of it is deleted.
+    `gone` is set if the session no longer exists. `links_kept` late links stay because they are open for writing, hold
+    lines that exist nowhere else, or were not made by this user's runs on this machine. `markers` in the session are
+    unknown to every journal here: their store is elsewhere, or was deleted. `referring` names other sessions in the
+    folder, including packed ones, with markers that only these originals can expand. `packs` counts archives that still
+    held the session and its store after they were unpacked; they are rewritten without them. `packs_kept` stay and may
+    still hold them: others may have made them, they can't be read, or what they hold was not unpacked. `kept` is the
+    reason if nothing is deleted.
     """
 
     path: str
@@ -90,9 +90,9 @@ _ANYWAY = "'forget' without --gone and --unneeded deletes it anyway"
 
 
 class Only(NamedTuple):
-    """Which stores may go: those of sessions that are `gone`, or are `unneeded`, or any.
+    """Selects the stores to delete: for missing sessions (`gone`), `unneeded` ones, or any.
 
-    `since`: where sessions were chosen by a limit, when they were looked at; one that changed after that stays.
+    `since` is set if a limit chose the sessions: the time of that choice. A session that changed later keeps its store.
     """
 
     gone: bool = False
@@ -102,16 +102,16 @@ class Only(NamedTuple):
 
 ANY = Only()
 _TICK_NS = 1_000_000_000
-"""Longer than a tick of any file system's clock."""
+"""Longer than a clock tick of any file system."""
 
 
 def kept_of(
     sessions: Iterable[Path], policy_of: Callable[[Path], Policy], only: Only, max_size: int | None = None
 ) -> dict[Path, str]:
-    """Find which of some sessions keep their stores without being read, and why.
+    """Find which sessions keep their stores, without reading the sessions, and why.
 
-    A session that is not at its path need not be gone. It may have been moved, or be on another branch. With `max_size`
-    the stores of those that changed longest ago go, until the rest fits.
+    A missing session need not be gone: it may have been moved, or be on another branch. With `max_size`, delete the
+    stores of the sessions that changed longest ago until the rest fits.
     """
     sessions = list(sessions)
     missing = [each for each in sessions if not os.path.lexists(each)]
@@ -131,9 +131,9 @@ def kept_of(
 
 
 def _weight(session: Path, policy: Policy) -> tuple[float, int]:
-    """Look up when a session changed, or if it is gone, its last run; and the bytes of its stores."""
+    """Return when a session changed (if missing: its last run), and the size of its stores."""
     place = session.parent.resolve() / session.name
-    # Whoever works on it tells what cannot be read.
+    # Unreadable files are reported when the session is processed.
     with suppress(OSError):
         found = all_stores(place, backups_of(place, policy))
         files = [place] if os.path.lexists(place) else [each.journal for each in found]
@@ -143,7 +143,7 @@ def _weight(session: Path, policy: Policy) -> tuple[float, int]:
 
 
 def _withheld(missing: Iterable[Path], policy_of: Callable[[Path], Policy]) -> dict[Path, str]:
-    """Find out which sessions may come back though they are missing, and why."""
+    """Find missing sessions that might return, with the reason."""
     places = {each.parent.resolve() / each.name: each for each in missing}
     found: dict[Path, str] = {}
     for place, error in git.known(places).items():
@@ -152,14 +152,14 @@ def _withheld(missing: Iterable[Path], policy_of: Callable[[Path], Policy]) -> d
             what = f"git may have it, but did not answer ({error.what})"
         found[places[place]] = f"{_MISSING}, and {what}; {_ANYWAY}"
     for around in {each.parent for each in places}:
-        # A run that takes one out of its pack puts its store there first.
+        # A run that unpacks a session first puts its store there.
         for packed in packing.packed_around(around):
             if packed.place in places and packed.is_waiting:
                 found[places[packed.place]] = f"{_MISSING}, but packed; 'sessioncompress unpack' brings it back"
     found |= _moved({place: path for place, path in places.items() if path not in found}, policy_of)
     for session in places.values():
         try:
-            # It may be a folder of thousands, with as many stores whose sessions are gone.
+            # Read only one name: the folder may hold thousands of files, with as many orphaned stores.
             with os.scandir(session.parent) as entries:
                 is_empty = next(entries, None) is None
         except OSError:
@@ -171,8 +171,8 @@ def _withheld(missing: Iterable[Path], policy_of: Callable[[Path], Policy]) -> d
 
 
 def _moved(places: Mapping[Path, Path], policy_of: Callable[[Path], Policy]) -> dict[Path, str]:
-    """Find out which sessions are at another place or in a pack: under any name in their folder, or with an agent."""
-    # Imported here, as below: few stores are of sessions that are gone.
+    """Find sessions that are elsewhere: renamed in their folder, in a pack, or in an agent's folder."""
+    # Imported here, as below, because few sessions are missing.
     from sessioncompress.operations.packed import packed_anywhere
     from sessioncompress.operations.sessions import Selection, Session, sessions
 
@@ -204,18 +204,18 @@ def _moved(places: Mapping[Path, Path], policy_of: Callable[[Path], Policy]) -> 
 def forget_session(
     path: Path | str, policy: Policy = BALANCED, *, dry_run: bool = False, only: Only = ANY
 ) -> ForgetStats:
-    """Delete a session's store; with `dry_run` only tell what would be lost.
+    """Delete a session's store; with `dry_run` only report what would be lost.
 
-    The session itself stays as it is, with markers whose originals are gone. An unreadable journal is deleted too. The
-    session need not exist if it has a store. Raises SessionCompressError, among them NotASession for a file that is no
+    The session stays unchanged, with markers whose originals are gone. An unreadable journal is deleted too. The
+    session may be missing if it has a store. Raises SessionCompressError, including NotASession for a file that isn't a
     session and has no store.
     """
     path = Path(path)
     place = path.parent.resolve() / path.name
-    # What is chosen by options may need what a pack still has of it.
+    # A session chosen by options may still need its copy in a pack.
     packs = _packs_above(place.parent) if only == ANY else _Packs(())
     there = packs.by_place.get(place, ())
-    # Written anew it would be this user's own, with all that others put there.
+    # Rewriting a pack of others would make it this user's, along with all that others put in.
     copies = [each for each in there if each.pack.is_certain and (not each.is_packed or moves.is_as_packed(each))]
     kept = *(each.pack.shown for each in there if each not in copies), *packs.unreadable
     try:
@@ -228,7 +228,7 @@ def forget_session(
         return done
     contents = {each.entry.content for each in copies}
     for root in {each.pack.root for each in copies} if not dry_run else ():
-        # Another run may have been at work since they were read.
+        # Another run may have changed the packs since they were read.
         with moves.alone(Disk(root)) as found:
             for pack in found:
                 for each in pack.sessions() if isinstance(pack, Pack) and pack.is_certain else ():
@@ -239,7 +239,7 @@ def forget_session(
 
 
 class _Packs:
-    """Packs that are read once for many sessions."""
+    """Packs, read once for many sessions."""
 
     def __init__(self, roots: Iterable[Path]) -> None:
         self._packs = [pack for root in roots for pack in packing.packs_in(Disk(root))]
@@ -247,7 +247,7 @@ class _Packs:
 
     @cached_property
     def by_place(self) -> Mapping[Path, Sequence[Packed]]:
-        """What is or was packed, by its place."""
+        """Everything that is or was packed, by original path."""
         found: dict[Path, list[Packed]] = {}
         for pack in self._packs:
             for each in pack.sessions() if isinstance(pack, Pack) else ():
@@ -256,8 +256,8 @@ class _Packs:
 
     @cached_property
     def marked(self) -> Sequence[tuple[str, list[Stranger] | None]]:
-        """The packed sessions and their markers that their own journals do not know; None if one cannot be read."""
-        # Imported here: the list of sessions is no matter of most of this command.
+        """The packed sessions with the markers that their own journals don't know, or None if unreadable."""
+        # Imported here because most of this command doesn't need it.
         from sessioncompress.operations.packed import each_packed
 
         def left(each: Packed, copy: Path) -> tuple[str, list[Stranger]]:
@@ -276,9 +276,9 @@ class _Packs:
 
 
 def _packs_above(folder: Path) -> _Packs:
-    """Read the packs of a folder and of those above, anew where one has changed."""
+    """Read the packs of a folder and its parents, again if one has changed."""
     states = tuple((root, state_of(packs)) for root in (folder, *folder.parents) for packs in Disk(root).folders())
-    # A change within one tick of the clock shows in no time of the folder: what just changed is not remembered.
+    # A change within one clock tick doesn't show in a folder's times, so don't cache what has just changed.
     is_settled = all(state and time.time_ns() - max(state[2:]) > _TICK_NS for _, state in states)
     return (_read_packs if is_settled else _read_packs.__wrapped__)(states)
 
@@ -309,7 +309,7 @@ def _forget_store(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> F
             return done
         if not (done.bytes_deleted or done.links_kept):
             reading.refuse_unless_session(session)
-        # Where the journal cannot be read, nothing tells whose the markers are. Options choose only what has a store.
+        # Without a readable journal, the owner of the markers is unknown. Options choose only sessions with a store.
         strangers = strangers_of(session, journals.Journal()) if journal and only == ANY else []
         unknown = unnamed_in(journal, strangers) if journal else []
         return replace(done, markers=len(unknown))
@@ -318,17 +318,17 @@ def _forget_store(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> F
 def _forget_open(
     session: OpenSession, store: Store, journal: journals.Journal | None, policy: Policy, *, dry_run: bool, only: Only
 ) -> ForgetStats:
-    """Forget a session that is open, and locked unless this is a dry run."""
+    """Forget an open session, which is locked unless this is a dry run."""
     if session.stat.st_mtime > only.since:
         return ForgetStats(str(session.path), kept="the session has changed since we looked at it")
-    # What a branch or another machine brought holds the same secrets.
+    # Stores from another branch or machine hold the same secrets.
     there, torn = with_drafts(session.path, backups_of(session.path, policy))
     known = [(store, journal), *((each, _journal(each, only)) for each in there if each != store)]
     stored = set[bytes]().union(*(_stored(*each) for each in known))
     lost = set(stored)
     refer: tuple[str, ...] = ()
     if stored:
-        # Which lines will remain, and so which originals exist elsewhere, is not decided yet.
+        # In a merge it is undecided which lines will remain, and so which originals exist elsewhere.
         reading.refuse_in_merge(session)
         refer = _referring(session.path, known, policy)
         for _, raw, whole in pieces_of(session.reader, session.size):
@@ -353,12 +353,12 @@ def _forget_open(
 
 
 def _needed(session: OpenSession, there: Sequence[Store], originals: int, refer: Sequence[str]) -> str:
-    """Say why a session's stores are needed; nothing where they are not."""
+    """Return why a session's stores are needed, or empty."""
     if originals:
         return f"the session needs {originals:,} of its originals"
     if refer:
         return "others need it"
-    # A summary has no original: the runs that wrote it can still take it out, whatever became of it on other branches.
+    # A summary has no original. The runs that wrote it can still remove it, whatever happened on other branches.
     if any(writers(each.journal, session.path) for each in there):
         return "the session has lines that runs wrote"
     if there and git.known([session.path]):
@@ -367,7 +367,7 @@ def _needed(session: OpenSession, there: Sequence[Store], originals: int, refer:
 
 
 def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> ForgetStats:
-    """Delete an orphaned store, except for late links that may still be needed. Raises SessionCompressError."""
+    """Delete a missing session's store, but not late links that may be needed. Raises SessionCompressError."""
     path = path.parent.resolve() / path.name
     store = store_of(path, policy)
     with failing(path, state=""):
@@ -376,14 +376,14 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
         left = [*torn, *remains]
         places = [*(each for each in there if each != store), store]
         size = sum(map(reading.size_of_store, places)) + sum(each.lstat().st_size for each in left)
-    # Imported here: most sessions are in their places.
+    # Imported here because most sessions exist.
     from sessioncompress.operations.packed import way_back
 
     back = way_back(path)
     if not size and not needed:
         raise UsageError("it does not exist, and it has no store", where=path, remedy=back)
     if way_back(path, own=True):
-        # A pack has one store, which was next to the session.
+        # A pack has one store: the one next to the session.
         what, state = "it may need its originals when it comes back", "Nothing was deleted."
         raise Refused(what, where=path, state=state, remedy=back)
     known = [(each, _journal(each, only)) for each in reversed(places)]
@@ -392,16 +392,16 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
     number = sum(len(_stored(each, journal)) + (journal.left if journal else 0) for each, journal in known)
     refer = _referring(path, known, policy) if number else ()
     if only.gone and refer:
-        # It was moved within its folder, perhaps.
+        # It may have been moved within its folder.
         return ForgetStats(str(path), gone=True, kept=f"{_MISSING}, and {refer[0]} refers to its originals; {_ANYWAY}")
     if not dry_run:
         for place in places:
             folder.refuse_linked_store(place)
         with failing(path, state=""):
-            # A writer may have come meanwhile.
+            # A writer may have appeared meanwhile.
             _, needed_now = _remains(path)
             left = [each for each in left if each not in needed_now]
-            # Originals and journal go last, so that a later run can go on after a kill.
+            # Delete originals and journal last, so that a later run can continue after a kill.
             for each in (*left, *(file for place in places for file in (place.originals, place.journal))):
                 disk.remove(each)
             for each in filter(Path.is_dir, {store.work, *(place.folder for place in places)}):
@@ -414,10 +414,10 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
 
 
 def _remains(session: Path) -> tuple[list[Path], list[Path]]:
-    """List the temp files and late links that may go, and the late links whose lines may exist nowhere else.
+    """List temp files and late links that may be deleted, and late links whose lines may exist nowhere else.
 
-    Those are open for writing, or have a tail that was not carried over. The session is gone, so that nothing can be
-    carried over or compared. Files that are only named like late links stay too.
+    The latter are open for writing, or have a tail that was not picked up; without the session nothing can be compared.
+    Files that are merely named like late links also stay.
     """
     if not has_leftovers(session):
         return [], []
@@ -425,9 +425,9 @@ def _remains(session: Path) -> tuple[list[Path], list[Path]]:
     needed = list(left_over.foreign)
     for states in left_over.late.values():
         paths = [state.path(session) for state in states]
-        # Nobody appends a session's lines to what is no regular file.
+        # No one appends lines to a file that isn't regular.
         with suppress(FileNotFoundError, Refused), disk.closing(open_file(paths[0])) as fd:
-            # Before the size is read: of a file that is done nothing more will be appended.
+            # Check before reading the size: a finished file doesn't grow.
             may_come = not is_done(fd, held(fd), states[0])
             if may_come or os.fstat(fd).st_size > min(state.drained for state in states):
                 needed += paths
@@ -435,10 +435,10 @@ def _remains(session: Path) -> tuple[list[Path], list[Path]]:
 
 
 def _journal(store: Store, only: Only = ANY) -> journals.Journal | None:
-    """Load the journal; None if it cannot be read, or is a link or pipe, which is then deleted as it is.
+    """Load the journal; None if it can't be read, or is a link or pipe, which is then deleted itself.
 
-    Raises Refused if a folder is in the place of a file, or our folder is a link; and where options chose the store,
-    Damaged: what cannot be read may still be mended.
+    Raises Refused if a folder is in a file's place, or if our folder is a link. If options chose the store, also raises
+    Damaged, because an unreadable journal may still be repaired.
     """
     folder.refuse_linked_store(store)
     try:
@@ -455,20 +455,20 @@ def _journal(store: Store, only: Only = ANY) -> journals.Journal | None:
 def _referring(
     session: Path, known: Sequence[tuple[Store, journals.Journal | None]], policy: Policy
 ) -> tuple[str, ...]:
-    """Name the sessions with markers of the originals in some stores, packed ones too."""
+    """List the sessions, including packed ones, with markers that refer to originals in these stores."""
     own, packs, found = set[str](), _packs_above(session.parent), list[str]()
     with suppress(SessionCompressError):
         own.add(reading.whose(session)[1].id)
     for store, journal in known:
         ids = own.union(journal.session_ids if journal else ())
         found += referring(session, ids, store, journal, policy)
-        # What cannot be read may have some.
+        # An unreadable session may have some.
         found += [name for name, left in packs.marked if left is None or may_know(journal, left)]
     return tuple(found)
 
 
 def _stored(store: Store, journal: journals.Journal | None) -> set[bytes]:
-    """Collect the SHA-256 of the stored originals: by the journal, else of all that can be read."""
+    """Return the SHA-256 of the stored originals: by the journal, or else of all that can be read."""
     if journal is None or not journal.runs:
         found: set[bytes] = set()
         with suppress(Refused):
@@ -481,6 +481,6 @@ def _stored(store: Store, journal: journals.Journal | None) -> set[bytes]:
 
 
 def _committed(journal: journals.Journal | None) -> set[bytes]:
-    """Collect the SHA-256 of the originals that git's commits have."""
+    """Return the SHA-256 of the originals that are in git commits."""
     rows = journal.kept if journal else ()
     return {journal.original_of(row) for row in rows if journal and isinstance(journal.line(row).place, InBlob)}

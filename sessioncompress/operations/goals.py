@@ -1,4 +1,4 @@
-"""The goal of a session: where to find it, what to ask the user, and what an answer sets in their policy."""
+"""The goal of a session: where to find it, what to ask the user, and what an answer changes in their policy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from sessioncompress.store import disk
 
 
 class Source(StrEnum):
-    """Where a goal comes from: the session's last or first request, or the open items of its todo list."""
+    """The source of a goal: the session's last or first request, or the open items of its todo list."""
 
     LAST = "last"
     FIRST = "first"
@@ -41,10 +41,10 @@ class Source(StrEnum):
 
 
 class Method(StrEnum):
-    """How a goal was found: given, taken from the session, chosen or typed at the question, or not at all.
+    """The way a goal was found: given, taken from the session, chosen or typed by the user, or none.
 
-    `task`: the first request of a subagent's session, which is its purpose. From `auto` on there is no goal: nobody
-    was asked, the time ran out, or the answer was to ask less often or never.
+    `task` is the first request of a subagent's session, which is its purpose. From `auto` on there is no goal: no one
+    was asked, the time ran out, or the user asked for fewer questions or none.
     """
 
     GIVEN = "given"
@@ -62,9 +62,9 @@ class Method(StrEnum):
 
 
 class Goal(NamedTuple):
-    """A goal, or where to take it from, and how it was found; and instructions, which only rank.
+    """A goal or its source, how it was found, and instructions, which only affect ranking.
 
-    `chooses_cut`: no option or policy says where to cut, so the goal does.
+    `chooses_cut` is true if no option or policy sets the cut, so the goal does.
     """
 
     text: str = ""
@@ -80,7 +80,7 @@ _NOT_WRITTEN = "It was not changed, and neither was any session."
 
 
 def found_in(session: Opened, wanted: Goal) -> Goal:
-    """Find the words of a goal that is to come from the session; that of a subagent is its task."""
+    """Take a goal from the session if requested. A subagent's goal is its task."""
     if wanted.text:
         return wanted._replace(text=as_goal(wanted.text))
     if wanted.source is None and not (session.read.lines and session.form.is_subagent(session.written)):
@@ -96,7 +96,7 @@ def found_in(session: Opened, wanted: Goal) -> Goal:
 
 
 def open_item(said: Iterable[tuple[int, Said]]) -> str:
-    """Find what is under way in the last todo list, or else its first open item; empty if there is none."""
+    """Return the todo item in progress in the last list, or else its first open item, or empty."""
     items = Notes(said, splits=False).deeds.items()
     done = ("completed", "done", "cancelled", "canceled", "deleted")
     under_way = [words for status, words in items if status == "in_progress"]
@@ -105,9 +105,9 @@ def open_item(said: Iterable[tuple[int, Said]]) -> str:
 
 
 def rules_for(rules: Compact, goal: Goal) -> Compact:
-    """Choose the rule of the cut: that of the policy, or by whether there is a goal if the goal chooses.
+    """Return the cut rule: the policy's, or if the goal chooses, one that depends on whether there is a goal.
 
-    A subagent has a single request, so its task does not say where to cut.
+    A subagent has a single request, so its task doesn't determine a cut.
     """
     if not goal.chooses_cut or goal.method is Method.TASK:
         return rules
@@ -117,14 +117,14 @@ def rules_for(rules: Compact, goal: Goal) -> Compact:
 
 
 class Question(NamedTuple):
-    """What to ask about a session: these goals; and its budget."""
+    """The content of the question about a session: goals to choose from, and its budget."""
 
     goals: tuple[str, ...]
     budget: BudgetStats
 
 
 def question(path: Path, policy: Policy, *, if_due: bool, form: str | None = None) -> Question | None:
-    """Find what to ask before a session is compacted; None if there is nothing to compact.
+    """Prepare the question before a session is compacted; None if there is nothing to compact.
 
     Raises SessionCompressError.
     """
@@ -145,13 +145,12 @@ def question(path: Path, policy: Policy, *, if_due: bool, form: str | None = Non
         for text in _prompts(session, reversed(session.read.shape.live)):
             if goal := as_goal(text):
                 found.setdefault(goal.casefold(), goal)
-            if len(found) == 3:  # noqa: PLR2004 - more would not be read
+            if len(found) == 3:  # noqa: PLR2004 - no one would read more
                 break
         return Question(tuple(found.values()), budget)
 
 
 def _prompts(session: Opened, numbers: Iterable[int]) -> Iterator[str]:
-    """Yield the user's requests in some lines."""
     reader, lines = session.form.reader(), session.read.lines
     for number in numbers:
         line = lines[number]

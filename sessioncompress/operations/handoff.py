@@ -1,4 +1,4 @@
-"""Hand a session off: summarize all that its model reads, for another session of any agent."""
+"""Hand a session off: summarize everything that its model reads, for another session of any agent."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _NOTHING = "Nothing was written."
 
 
 class Handoff(Summarized, frozen=True, rename="camel"):
-    """A handoff of a session: markdown, and how many messages it summarizes.
+    """The handoff of a session: markdown, and the number of messages that it summarizes.
 
-    `begun` is the new session, "" if none was asked for.
+    `begun` is the new session's path, or "" if none was requested.
     """
 
     text: str = ""
@@ -46,13 +46,13 @@ def handoff_session(
     form: str | None = None,
     named: bool = True,
 ) -> Handoff:
-    """Summarize all that the model reads of a session, which is not changed.
+    """Summarize everything that the model reads of a session, without changing it.
 
-    A `goal` goes at the top; a subagent's goal is its task. `instructions` say what the summary should focus on. The
-    policy's commands are asked before, and told after. With `new` a new session that starts with the summary is
-    written next to it; with `to` the summary is written to that file. `form` and `named` as in compress_session().
-    Raises SessionCompressError: Refused if nothing was said, if the command before cancels it, if we can't start a
-    session for the agent, or if the new file exists.
+    A `goal` heads the summary; a subagent's goal is its task. `instructions` set the focus. The policy's before-command
+    is asked first, and its after-command told at the end. With `new`, a new session that starts with the summary is
+    written next to this one; with `to`, the summary is written to that file. `form` and `named` as in
+    compress_session(). Raises SessionCompressError: Refused if there is nothing to summarize, if the before-command
+    cancels, if we can't start a session for the agent, or if the new file exists.
     """
     with opened(Path(path), policy, writing=False, form=form, named=named) as session:
         order = for_the_model(session.read)
@@ -60,13 +60,13 @@ def handoff_session(
             raise session.refused("there is nothing in it to hand off", "Name another session.")
         spoken = (session.read.lines[number] for number in reversed(order))
         last = next((line for line in spoken if line.role in SPOKEN), None)
-        # A request is in progress if the last message is not an answer, or one whose calls have no results.
+        # A request is in progress if the last message isn't an answer, or has calls without results.
         splits = last is not None and (last.role is not Role.ASSISTANT or bool(last.calls))
         besides = Besides(found_in(session, Goal(goal)).text, instructions)
         old = OldPart(session, order, budget=policy.compact.summary_tokens, splits=splits, besides=besides)
         plain = _document(session, old.extract)
         if new:
-            # Send nothing if the agent gets no new session, or if its file exists.
+            # Send nothing if no new session can be written for the agent, or if its file exists.
             refuse_taken(_beside(session, _made(session, plain, plain)))
         told = summed_up(old, "handoff", "handoff", ())
         if told is None:
@@ -98,16 +98,16 @@ def handoff_session(
 
 
 def refuse_taken(path: Path) -> None:
-    """Raise Refused if a file is there already, so that it is said before any work; FileFailed."""
+    """Raise Refused if the file exists, so that the user hears of it before any work; FileFailed."""
     with failing(path, _NOTHING):
-        # The system would name the temporary file.
+        # Otherwise the error would name the temporary file.
         path.parent.stat()
         if os.path.lexists(path):
             raise Refused("the file exists", where=path, state=_NOTHING, remedy="Rename or remove it first.")
 
 
 def write_new(path: Path, content: bytes) -> None:
-    """Write a file for its owner alone, whole or not at all. Raises Refused if one is there, FileFailed."""
+    """Write a private file atomically. Raises Refused if it exists, FileFailed."""
     refuse_taken(path)
     with failing(path, _NOTHING):
         disk.put_new(path, content)

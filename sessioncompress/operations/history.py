@@ -1,4 +1,4 @@
-"""The runs over sessions, as their journals know them."""
+"""The runs over sessions, as recorded in their journals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sessioncompress.store.records import Command, RunRecord
 
 
 class State(StrEnum):
-    """What is left of a run, in all sessions together."""
+    """The state of a run over all its sessions."""
 
     IN_PLACE = "in place"
     RESTORED = "restored"
@@ -33,7 +33,7 @@ class State(StrEnum):
 
 
 class SessionRun(Struct, frozen=True, rename="camel"):
-    """A run over one session, perhaps `packed` since: bytes by which it made that smaller, and freed on the disk."""
+    """A run over one session: the bytes saved in the session and on disk. `packed`: it is in a pack now."""
 
     path: str
     run: str
@@ -46,7 +46,7 @@ class SessionRun(Struct, frozen=True, rename="camel"):
 
 
 class RunStats(Struct, frozen=True, rename="camel"):
-    """A run over several sessions, with the sums of what it did to each."""
+    """A run over several sessions, with totals."""
 
     run: str
     at: str
@@ -58,18 +58,17 @@ class RunStats(Struct, frozen=True, rename="camel"):
 
 
 def session_runs(path: Path | str, policy: Policy = BALANCED) -> list[SessionRun]:
-    """List the runs over a session that its journal knows, the oldest first. Raises SessionCompressError."""
+    """List the runs in a session's journal, oldest first. Raises SessionCompressError."""
     path = Path(path)
     return read_runs(store_of(path.parent.resolve() / path.name, policy).journal, str(path))
 
 
 def read_runs(journal: Path, path: str = "") -> list[SessionRun]:
-    """List the runs over the session at `path` by its journal, the oldest first; other records are not read.
+    """List the runs in a journal over the session at `path`, oldest first. Reads no other records.
 
-    A run that died before the session was put in place is none. What it added to the store counts for the next run that
-    is in place, as does what was added by restores and by runs that were taken back: it is on the disk still, and that
-    run need not add it again. What is no record of a run is passed over: `verify` tells if the journal is whole. Raises
-    SessionCompressError where the system fails.
+    A run that died before it replaced the session doesn't count. What it added to the store is charged to the next run
+    in place, as are additions by restores and by undone runs: they are still on disk, and that run need not add them
+    again. An invalid record is skipped; `verify` reports damage. Raises SessionCompressError on system errors.
     """
     runs: list[tuple[RunRecord, int]] = []
     standing = Standing()
@@ -92,7 +91,7 @@ def read_runs(journal: Path, path: str = "") -> list[SessionRun]:
                             before = run.store_size + size
     found = []
     waiting = 0
-    """The bytes in the store for which no run that is in place accounts yet."""
+    """Bytes in the store that no run in place accounts for yet."""
     for number, (run, added) in enumerate(runs):
         waiting += added
         if run.is_restore or number in standing.dead:
@@ -107,9 +106,9 @@ def read_runs(journal: Path, path: str = "") -> list[SessionRun]:
 
 
 def written_by(name: str, command: Command, journal: Path) -> SessionRun | None:
-    """Find what the newest run over a session did to it, if it was of that name, and by that command.
+    """Return the newest run over a session if it has this id and command, else None.
 
-    Whoever has to ask was given the work of a process that died when it had written and not yet told.
+    A worker asks this before it redoes the work of a process that died after writing and before reporting.
     """
     with suppress(OSError, ValueError, KeyError, TypeError):
         newest = records.decode(last_line(journal))
@@ -119,7 +118,7 @@ def written_by(name: str, command: Command, journal: Path) -> SessionRun | None:
 
 
 def runs_of(found: Found, policy: Policy) -> list[SessionRun]:
-    """List the runs over a session that was found, wherever it is. Raises SessionCompressError."""
+    """List the runs over a session, wherever it is stored. Raises SessionCompressError."""
     if found.remote is None:
         return session_runs(found.path, policy)
     if found.remote.is_row:
@@ -132,10 +131,10 @@ def runs_of(found: Found, policy: Policy) -> list[SessionRun]:
 
 
 def history(found: Iterable[SessionRun]) -> list[RunStats]:
-    """Put the runs over several sessions together by their names, the newest first.
+    """Merge the runs over several sessions by id, newest first.
 
-    In each session they are in the order of its journal, whatever the clock said when they ran; between sessions, and
-    where journals contradict each other, the times in their names decide.
+    Within a session the order is the journal's, regardless of clock times. Between sessions, or if journals contradict
+    each other, the times in the run ids decide.
     """
     by_name: dict[str, list[SessionRun]] = {}
     in_session: dict[str, list[str]] = {}
@@ -144,7 +143,7 @@ def history(found: Iterable[SessionRun]) -> list[RunStats]:
         in_session.setdefault(each.path, []).append(each.run)
     sorter = TopologicalSorter(dict.fromkeys(by_name, ()))
     for names in in_session.values():
-        # A command may have written a session more than once; its newest writing counts.
+        # A command may have written a session more than once; the newest one counts.
         newest_first = list(dict.fromkeys(reversed(names)))
         for newer, older in pairwise(newest_first):
             sorter.add(older, newer)
@@ -163,7 +162,7 @@ def history(found: Iterable[SessionRun]) -> list[RunStats]:
 
 
 def together(runs: list[SessionRun]) -> RunStats:
-    """Sum up what a run did to several sessions."""
+    """Merge the records of one run over several sessions."""
     states = {each.state for each in runs}
     return RunStats(
         runs[0].run,

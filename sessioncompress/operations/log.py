@@ -24,11 +24,11 @@ SCHEMA = "sessioncompress.log/1"
 _BEGIN = f'{{"schema":"{SCHEMA}"'.encode()
 
 Note = Callable[[Mapping[str, Any], Iterable[str]], None]
-"""Adds a run to the log: what it did, and the keys of the policy that are its thresholds."""
+"""Adds a run to the log: its data, and the policy keys to log as its thresholds."""
 
 
 def judgment(budget: BudgetStats) -> dict[str, Any]:
-    """Collect what a line tells of how a session stood against its budget."""
+    """Return the log fields for a session's budget."""
     return {
         "rule": budget.rule,
         "decision": budget.decision,
@@ -42,22 +42,22 @@ def judgment(budget: BudgetStats) -> dict[str, Any]:
 
 
 def thresholds_of(policy: Policy, keys: Iterable[str]) -> dict[str, Any]:
-    """Collect the keys of a policy that are a run's thresholds."""
+    """Return the policy keys that are a run's thresholds."""
     given = to_mapping(policy)
     return {key: given[key] for key in keys}
 
 
 @contextmanager
 def noting(session: Path, policy: Policy, *, dry_run: bool) -> Iterator[Note]:
-    """Open the policy's log before the session is touched; yield what adds a run to it, or does nothing without one.
+    """Open the policy's log before the session is touched; yield a function that logs a run (a no-op without a log).
 
-    Raises FileFailed if the file is no log of this user, or cannot be written; the message says whether the session
-    was changed by then.
+    Raises FileFailed if the file isn't this user's log or can't be written. The message tells whether the session had
+    been changed by then.
     """
     if policy.log_file is None or dry_run:
         yield lambda _did, _thresholds: None
         return
-    file = session.parent / os.path.expanduser(policy.log_file)  # noqa: PTH111 - leaves a home that is not there as it is
+    file = session.parent / os.path.expanduser(policy.log_file)  # noqa: PTH111 - never raises
     as_it_was = f"{session} was not changed."
     done = f"{session} is done; only its line in the log is missing."
 
@@ -66,7 +66,7 @@ def noting(session: Path, policy: Policy, *, dry_run: bool) -> Iterator[Note]:
         raise FileFailed(f"{why}: nothing was added to it", where=file, state=as_it_was, remedy=remedy)
 
     def refuse_other(fd: int) -> None:
-        # A glob may have named a session, say.
+        # For example, a glob may have named a session.
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
             refuse("it is not a regular file")
@@ -85,7 +85,7 @@ def noting(session: Path, policy: Policy, *, dry_run: bool) -> Iterator[Note]:
             with failing(file, done):
                 record = {"schema": SCHEMA, "at": text.written_time(time.time()), "version": VERSION, **did}
                 record["thresholds"] = thresholds_of(policy, thresholds)
-                # Printable, so that no text in it ends the line, by any reader's idea of a line.
+                # Printable, so that nothing in it ends the line by any reader's definition.
                 add(text.printable_json(orjson.dumps(record).decode()).encode() + b"\n")
 
         yield note

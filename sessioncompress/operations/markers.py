@@ -1,4 +1,4 @@
-"""Restore from markers, where a session cannot be exact: whole lines where known, else the values of single markers."""
+"""Restore from markers if an exact restore is impossible: whole lines if known, else the values of single markers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
 
-_ANSWERED, _UNREAD = "\n", "\n\n"  # no entry has them as its id
+_ANSWERED, _UNREAD = "\n", "\n\n"  # no entry has these as its id
 
 
 def whole_lines(
@@ -41,10 +41,10 @@ def whole_lines(
     journal: Journal,
     where: Path,
 ) -> tuple[dict[int, LineRecord], set[int]]:
-    """Find the rewritten lines that can become their originals, and the numbers of those whose cannot be read.
+    """Find the rewritten lines that can become their originals, and the lines whose originals can't be read.
 
-    A call's id that was cut in the call and its result comes back in all lines that name it, or in none. Raises Damaged
-    if an original is of another entry.
+    If a call's id was cut in the call and its result, restore it in all lines that name it, or in none. Raises Damaged
+    if an original belongs to another entry.
     """
 
     def ids(raw: bytes) -> list[str]:
@@ -82,7 +82,7 @@ def whole_lines(
 
 
 class _Source:
-    """A store that gives originals: those of `whole` lines, and of markers. `unread` are lines that it should give."""
+    """A store that originals are restored from: for `whole` lines and for markers. `unread` lines should be in it."""
 
     def __init__(self, of: Relative, form: Format, stream: Callable[[], Iterable[Piece]], opened: ExitStack) -> None:
         gone = of.journal.store_size and size_of(of.store.originals) is None
@@ -90,7 +90,7 @@ class _Source:
             raise damage.too_short(of.store.originals, 0, of.journal.store_size)
         self.of, self.journal, self.where, self._form = of, of.journal, of.store.journal, form
         self.originals = opened.enter_context(damage.SalvagingReader(of.store.originals))
-        # A line may have many marked values, and many values may have been replaced by the same text.
+        # A line may have many marked values, and one text may have replaced many values.
         self._original = lru_cache(maxsize=2)(self._read)
         self._replaced = cache(self._by_entry)
         swaps = reading.RewrittenLines(self.journal, stream())
@@ -102,17 +102,17 @@ class _Source:
         return block.kind, recorded(self._original(line)[0], block, self.where), block.ref
 
     def candidates(self, line: Line, key: OurKey) -> _Candidates:
-        """Find what a marker in a line may stand for. Raises Damaged."""
-        # A later call of the same id may have printed its marker. Forks and migrations keep the ids of entries;
+        """Find the possible originals of a marker in a line. Raises Damaged."""
+        # A later call with the same id may have printed its marker. Forks and migrations keep the ids of entries;
         # before a migration there may have been none.
         ids = [_UNREAD, *(["", line.facts.copy_of or line.id] if line.id else [None])]
         if any(call.name == key[2] for call in line.calls):
-            # Gemini CLI also moves a result from the message that answers a call into the one that makes it.
+            # Gemini CLI also moves a result from the message that answers a call to the message that makes it.
             ids.append(_ANSWERED)
         return {content: at for each in ids for content, at in self._replaced(key).get(each, {}).items()}
 
     def _by_entry(self, key: OurKey) -> Mapping[str | None, _Candidates]:
-        """Find what a text replaced, by the ids of the entries. Under None is what it replaced in any entry."""
+        """Find what a text replaced, by entry id; under None, in any entry."""
         found = defaultdict[str | None, _Candidates](dict)
         for row in reversed(list(self.journal.replaced(key))):
             line, block = self.journal.block(row)
@@ -132,39 +132,39 @@ class _Source:
         assert record.place is not None
         raw = self.originals.line(record.place, record.sha256)
         line = reading.read_line(raw, self._form.reader())
-        # An agent copies results to and fro between an entry and the one that it makes of them.
+        # An agent copies results back and forth between an entry and the one that it turns it into.
         answers = (_ANSWERED,) if (line.answers or line.facts.several) and not line.calls else ()
         return parse_any(raw), (line.facts.copy_of or line.id, *answers)
 
 
 _Candidates = dict[tuple[str, bytes], tuple[_Source, int | None]]
-"""Contents by digest and SHA-256: each with a source and the row of a block, which is None if it can't be read."""
+"""Contents by digest and SHA-256, each with a source and a block's row; the row is None if it can't be read."""
 
 
 class Restored:
-    """A session with what stores give back: each gets what the one before gave, in which it may know lines, too."""
+    """A session with originals restored from stores. Each store sees what the stores before it restored."""
 
     def __init__(self, session: OpenSession, form: Format, journal: Journal) -> None:
         self._pieces, self._form = partial(pieces_of, session.reader, session.size), form
         dropped = (each for record in journal.checkpoints for each in record.dropped)
         self._ours = frozenset(ours for each in dropped for _, ours, _ in each.runs)
-        """The lines by which a checkpoint is known: nothing in them may change, or what left for it can't go back."""
+        """The lines that identify a checkpoint. They must not change, or what it removed can't be put back."""
         self.sources: list[_Source] = []
         self.lines: dict[int, bytes] = {}
-        """The lines that changed, by their numbers; those in which values came back with their new SHA-256."""
+        """Changed lines by number, with the new SHA-256 if single values were restored, else empty."""
         self.given = Counter[_Source]()
         self.lacking = self.unclear = 0
-        """The markers for which there is no original, and those for which there are several."""
+        """Number of markers without an original, and with more than one candidate."""
 
     def ask(self, stores: Iterable[Relative], opened: ExitStack) -> None:
-        """Find out what stores give back. Raises Damaged."""
+        """Find out what the stores can restore. Raises Damaged."""
         for each in stores:
             if each.journal.kept:
                 self.sources.append(_Source(each, self._form, self._stream, opened))
         deque(self.written(), maxlen=0)
 
     def _stream(self) -> Iterator[Piece]:
-        """Yield the session with the whole lines that come back."""
+        """Yield the session with whole lines restored."""
         for number, raw, is_whole in self._pieces():
             new = raw
             for source in self.sources:
@@ -173,7 +173,7 @@ class Restored:
             yield number, new, is_whole
 
     def written(self) -> Iterator[bytes]:
-        """Yield every line as it is to be. Raises Damaged."""
+        """Yield every line in its final form. Raises Damaged."""
         for number, raw, is_whole in self._stream():
             givers = [each for each in self.sources if number in each.whole]
             new, others = raw, set[_Source]()
@@ -185,7 +185,7 @@ class Restored:
             yield new
 
     def _with_values(self, number: int, raw: bytes, givers: Sequence[_Source]) -> tuple[bytes, set[_Source]]:
-        """Put the originals of markers back into a line. What a store gave back is content for that one."""
+        """Restore the originals of markers in a line. A marker in what a store gave back is content to that store."""
         later = self.sources[self.sources.index(givers[-1]) + 1 :] if givers else self.sources
         line = reading.read_line(raw, self._form.reader(), ended=False)
         values: dict[JsonPath, Any] = {}
@@ -201,7 +201,7 @@ class Restored:
                 kind, value, ref = source.value(row)
                 if ref.encode() not in raw:
                     raise of_another(source.where)
-                # An image's marker is the text of the part that stands in its place: the whole part comes back.
+                # An image's marker is the text of a part that replaced the image, so restore the whole part.
                 values[block.path[:-1] if kind is Kind.IMAGE else block.path] = value
                 others.add(source)
                 continue
@@ -220,11 +220,11 @@ class Restored:
 
     @property
     def unreadable(self) -> set[int]:
-        """The lines of which nothing came back, since no store can read them."""
+        """Lines in which nothing was restored because no store can read their originals."""
         return set[int]().union(*(each.unread for each in self.sources)) - self.lines.keys()
 
     def failed(self, own: Relative) -> Iterator[errors.Damaged]:
-        """Make the errors for the stores in which nothing can be read."""
+        """Build the errors for stores in which nothing can be read."""
         for each in self.sources:
             if each.unread and not self.given[each]:
                 remedy = each.originals.way
@@ -246,7 +246,7 @@ class Restored:
         return joined(unreadable(self.unreadable), unclear)
 
     def inexact(self, since: Since) -> str:
-        """Describe the rewritten lines that did not come back, or only in part; empty if all did."""
+        """Describe rewritten lines that were not restored, or only in part; empty if all were."""
         ours = since.rewritten
         known, lines = len(ours) + len(since.changed), {*ours, *(each.line - 1 for each in since.changed)}
         came = self.lines.keys() if -1 in lines else self.lines.keys() & lines
@@ -263,7 +263,7 @@ class Restored:
         return told if parts else ""
 
     def forms(self, ours: Mapping[int, LineRecord], journal: Journal) -> list[LineRecord]:
-        """Make records of its own rewritten lines that came back in part; not if another line may look the same."""
+        """Build records for this session's partly restored lines, unless another line may have the same form."""
         forms = defaultdict[bytes, set[LineRecord]](set)
         for number in self.lines.keys() & ours.keys():
             if (digest := self.lines[number]) and ours[number].place:

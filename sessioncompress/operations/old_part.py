@@ -1,6 +1,6 @@
-"""The old part of a session: what was said in it, and the summary that replaces it for the model.
+"""The old part of a session: its messages, and the summary that replaces it for the model.
 
-The summary comes from the session's own words, or from a text of others that is checked against them.
+The summary uses the session's own words, or a model's or command's text that is checked against them.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import CheckpointRecord
 
 WENT_ON = "its agent added to it during the summary"
-"""Why a session is left as it is."""
+"""The reason for leaving a session unchanged."""
 _SUMMARY_WITHIN = 3
-"""Lines from a checkpoint on that may hold its summary: some agents write it into a separate line."""
+"""Lines, from a checkpoint on, that may hold its summary: some agents write it on a separate line."""
 _LOOKS_BACK = 32
-"""Largest number of the agent's own compactions that are followed back to what was said before them."""
+"""Maximum number of the agent's own compactions to trace back to the messages before them."""
 
 
 class Latest(NamedTuple):
-    """A checkpoint of ours that the model reads first: its record, its summary, and the tokens that came since."""
+    """Our checkpoint if the model reads it first: its record, its summary, and the tokens added since."""
 
     record: CheckpointRecord
     summary: str
     since: int
 
     def is_newest(self, rules: Compact) -> bool:
-        """Return true if too little was said since to make another one worthwhile."""
+        """True if too little was added since to make another one worthwhile."""
         return self.since < max(rules.min_dead_tokens, 1)
 
 
 class _Before(NamedTuple):
-    """Before the last compaction: our summary's lines, lines that are read whole, and those read for requests."""
+    """Before the last compaction: our summary's lines, lines to read in full, and lines to read for requests."""
 
     ours: Sequence[int] = ()
     whole: frozenset[int] = frozenset()
@@ -57,11 +57,11 @@ class _Before(NamedTuple):
 
 
 def said(session: Opened, old: Sequence[int], apart: Container[int] = ()) -> Iterator[tuple[int, Said]]:
-    """Yield what was said in `old`, lines in the order in which the model reads them, each with its line's number.
+    """Yield the messages in `old`, lines in the model's order, each with its line number.
 
-    A checkpoint among them comes first. Before one of the agent's own come the requests that it summarizes, since a
-    model may have left them out; all that was said there if nobody can read it. Lines in `apart` do not count.
-    Previews count as their originals.
+    A checkpoint among them is first. For an agent's own checkpoint, add the requests that it summarizes, since a model
+    may have left some out; if its summary can't be read, add everything before it. Lines in `apart` are ignored.
+    Previews are replaced by their originals.
     """
     roles = session.read.lines.roles
     before = _before(session, old, apart) if old and roles[old[0]] is Role.CHECKPOINT else _Before()
@@ -69,7 +69,7 @@ def said(session: Opened, old: Sequence[int], apart: Container[int] = ()) -> Ite
     for number, each in _in_order(session, old, before):
         if each.say in (Say.PROMPT, Say.CARRIED):
             is_repeated = first_at.setdefault(hash(each.text), number) != number
-            # After our summary, what is repeated is either in that or in the lines since.
+            # Everything repeated after our summary is in that summary or in the lines since.
             if each.say is Say.CARRIED and (is_repeated or before.ours):
                 continue
             each = each._replace(say=Say.PROMPT)  # noqa: PLW2901
@@ -79,16 +79,16 @@ def said(session: Opened, old: Sequence[int], apart: Container[int] = ()) -> Ite
 
 
 def _is_ours(session: Opened, summary: str) -> bool:
-    """Return true if the journal records a summary; an agent's own may begin with a copy of our head.
+    """True if the journal records a summary. An agent's own may start with a copy of our heading.
 
-    If it records none, as for a session that came without its store, all of the text must have our form.
+    If the journal records none, as for a session without its store, the whole text must have our form.
     """
     known = {each.summary for each in session.known.journal.checkpoints if each.summary}
     return merge.identity(summary) in known if known else merge.looks_ours(summary)
 
 
 def find_latest(session: Opened) -> Latest | None:
-    """Find the checkpoint that the model reads first; None if the journal does not record it as ours."""
+    """Return the checkpoint that the model reads first, or None if it isn't recorded as ours."""
     read, journal = session.read, session.known.journal
     order = for_the_model(read)
     if not order or read.lines.roles[order[0]] is not Role.CHECKPOINT:
@@ -99,7 +99,7 @@ def find_latest(session: Opened) -> Latest | None:
     standing = (each for each in reversed(journal.checkpoints) if each.summary == name and not each.ended)
     if (record := next(standing, None)) is None:
         return None
-    # Compressing changes no number of lines, and makes those before it fewer tokens.
+    # Compression doesn't change the number of lines, and only shrinks the lines before it.
     known = noted(journal.maker(record), LINES)
     return Latest(record, summary, tokens_of(read, among=EVERY[known:]))
 
@@ -110,7 +110,7 @@ def _in_order(session: Opened, old: Sequence[int], before: _Before) -> Iterator[
         yield from ((number, each) for each in reader.said(session.entry(number)) if each.say is Say.SUMMARY)
     if before.whole or before.asked:
         for number, each in _read(session, before.whole, before.asked):
-            # The last compaction stands for those before it.
+            # The last compaction includes the earlier ones.
             if each.say in (Say.PROMPT, Say.CARRIED) or (number in before.whole and each.say is not Say.SUMMARY):
                 yield number, each
     if len(old) > 1 and old[0] > old[1]:
@@ -120,7 +120,7 @@ def _in_order(session: Opened, old: Sequence[int], before: _Before) -> Iterator[
 
 
 def _before(session: Opened, old: Sequence[int], apart: Container[int]) -> _Before:
-    """Follow the agent's own compactions back to a summary of ours, which has all that was before it."""
+    """Trace the agent's own compactions back to our summary, which covers everything before it."""
     lines, form = session.read.lines, session.form
     order: Sequence[int] = old
     seen = {*for_the_model(session.read)}
@@ -138,7 +138,7 @@ def _before(session: Opened, old: Sequence[int], apart: Container[int]) -> _Befo
         end = max((number for number in session.read.shape.live if number < checkpoint), default=checkpoint - 1)
         known = Lines(lines[: end + 1])
         order = for_the_model(Survey(known, form.shape(known), 0))
-        # Some agents write again what they keep.
+        # Some agents write the kept entries again.
         new = [number for number in order if number not in seen and (lines.ids[number] or None) not in names]
         seen.update(new)
         names.update(lines.ids[number] for number in new)
@@ -147,7 +147,7 @@ def _before(session: Opened, old: Sequence[int], apart: Container[int]) -> _Befo
 
 
 def _summary(session: Opened, order: Sequence[int]) -> str:
-    """Read the summary of the first checkpoint; empty if nobody can read it."""
+    """Read the summary of the first checkpoint; empty if it can't be read."""
     reader, lines = session.form.reader(), session.read.lines
     first = (number for number in order[:_SUMMARY_WITHIN] if lines[number].size < jsonl.LINE_CAP)
     found = (each for number in first for each in reader.said(session.entry(number)))
@@ -155,7 +155,7 @@ def _summary(session: Opened, order: Sequence[int]) -> str:
 
 
 def _read(session: Opened, wanted: Container[int], asked: Container[int] = ()) -> Iterator[tuple[int, Said]]:
-    """Yield what was said in lines, in their order in the session; of those in `asked` only what may be a request."""
+    """Yield the messages in these lines in session order; from lines in `asked`, only possible requests."""
     reader, rewritten = session.form.reader(), session.known.rewritten
     too_long = -1
     with OriginalsReader(session.store.originals) as originals:
@@ -169,18 +169,18 @@ def _read(session: Opened, wanted: Container[int], asked: Container[int] = ()) -
                 too_long = number
                 continue
             if number in rewritten and (record := rewritten[number]).place:
-                raw = originals.line(record.place, record.sha256)  # noqa: PLW2901 - what the agent wrote there
+                raw = originals.line(record.place, record.sha256)  # noqa: PLW2901 - the agent's own line
             yield from ((number, each) for each in reader.said(jsonl.parse(raw) or {}))
 
 
 class Unusable(Exception):
-    """A text cannot become a summary, or a model wrote none. The message says why and quotes nothing."""
+    """A text can't become a summary, or a model wrote none. The message gives the reason and quotes nothing."""
 
 
 class OldPart:
-    """Lines of a session that a summary of at most `budget` tokens is to replace; see said() and Notes.
+    """Lines of a session that a summary of up to `budget` tokens will replace; see Notes.
 
-    `extract` is the summary from the session's own words; any other has the same facts.
+    `extract` is the summary in the session's own words. Any other summary has the same facts.
     """
 
     def __init__(
@@ -199,11 +199,11 @@ class OldPart:
         self.extract = extract(self.notes, budget)
 
     def said(self) -> Iterator[tuple[int, Said]]:
-        """Yield what was said in it, each with the number of its line."""
+        """Yield the messages in it, each with its line number."""
         return said(self.session, self.lines, self._apart)
 
     def went_on(self) -> bool:
-        """Return true if lines came while a model or a command worked: their parent may be in the old part.
+        """True if lines were added while a model or a command worked; their parent may be in the old part.
 
         Raises InUse if the session changed in another way.
         """
@@ -211,30 +211,30 @@ class OldPart:
             return self.session.session.appended() > 0
 
     def add(self, context: Sequence[str]) -> None:
-        """Add the context that a user's command gives."""
+        """Add the context that a user's command returned."""
         if context:
             self.notes.besides = self.notes.besides._replace(context=context)
             self.extract = extract(self.notes, self.budget)
 
     @property
     def heeds(self) -> bool:
-        """True if a line that instructions may rank shares a word with them."""
+        """True if the instructions share a word with a line that they can rank."""
         words, excerpts = stems_in(self.notes.besides.instructions).keys(), self.notes.excerpts
         lines = (line for _, line, *_ in chain(excerpts.written(), excerpts.readings()))
         return any(not words.isdisjoint(stems_in(each)) for each in lines)
 
     @cached_property
     def room(self) -> int:
-        """The largest size, in characters, of a text of others; added context does not reduce it."""
+        """Maximum characters of a model's or command's text; added context doesn't reduce it."""
         return room_for_prose(self.notes, self.budget)
 
     def holding(self, text: str, *, by: str, model: str = "", known: str = "") -> Summary:
-        """Write the summary with a text of others; paths that are neither in the session nor in `known` are struck.
+        """Build the summary around an outside text; strike paths that are neither in the session nor in `known`.
 
         Raises Unusable.
         """
         self._refuse_unusable(text)
-        # As it will be written: invisible characters may split a path.
+        # Clean first, as it will be written: invisible characters may split a path.
         text = clean(text)
         texts = (each for _, said in self.said() for each in said.contents())
         sure = "\n".join([*self.extract.changed, *self.extract.read, known])

@@ -1,4 +1,4 @@
-"""What sessions hold, what was saved of them and what a run would save: measured one by one, and summed up."""
+"""Measure sessions one by one, and total them: their content, what was saved, and what a run would save."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.packing import Packed
 
 _LONGEST_NAME = 120
-"""Characters of a name that are kept: a stranger's session may hold longer ones."""
+"""Maximum length of a name; an untrusted session may have longer ones."""
 _MOST_TOOLS = 100
-"""The tools of one session that are told apart."""
+"""Maximum number of tools listed separately per session."""
 
 
 class Use(Struct, frozen=True):
-    """What one kind of blocks of one tool takes of a session: bytes, the protected ones, and tokens."""
+    """The share of one kind and tool in a session: bytes, protected bytes, and tokens."""
 
     kind: str
     tool: str
@@ -44,12 +44,13 @@ class Use(Struct, frozen=True):
 
 
 class Measured(Struct, frozen=True):
-    """One session in the numbers of a report. Sizes are bytes, tokens what a model reads of it next, estimated.
+    """One session in the numbers of a report. Sizes are bytes; tokens are estimates of what the model reads next.
 
-    `saved` and `saved_tokens` are what it would hold in addition without the runs so far, `store` what these cost.
-    `unused` are the bytes of that which no run in place accounts for: no saving, and nothing before, counts them.
-    `frees`, `adds` and `frees_tokens` are what a run would take from the session, add to the store, and save the model;
-    all 0 where none would pay. `month` is that of its newest answer, else of its last change, which `changed` has.
+    `saved` and `saved_tokens` are what it would hold in addition without the runs so far; `store` is what they cost.
+    `unused` is the part of the store that no run in place accounts for, which no other number includes. `frees`, `adds`
+    and `frees_tokens` are what a run would remove from the session, add to the store, and save the model; all 0 if no
+    run would pay. `month` is the month of its newest answer, or else of its last change. `changed` is the time of the
+    last change.
     """
 
     path: str
@@ -72,7 +73,7 @@ class Measured(Struct, frozen=True):
 
 
 def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: str | None = None) -> Measured:
-    """Measure a session for a report; its header names its `project` if that is empty. Raises SessionCompressError."""
+    """Measure a session for a report. If `project` is empty, its header names it. Raises SessionCompressError."""
     with open_session(path, writing=False) as session:
         store = store_of(session.path, policy)
         found = inspect_open(session, store, policy, form)
@@ -84,7 +85,7 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
         changed = known.newest.at / 1000 if known.newest.at else session.stat.st_mtime
         before, saved = _before(found, store)
         pays = would.is_smaller
-        # Lines of a run that was taken back may stand here again, as after a merge.
+        # Lines of an undone run may be here again, for example after a merge.
         is_used = not known.journal.standing.numbers and (known.rewritten.rows or saved)
         return Measured(
             path=str(session.path),
@@ -108,16 +109,16 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
 
 
 def _name(name: str) -> str:
-    """Make a name safe to show; of a long one its beginning and its end."""
+    """Make a name safe to show, and shorten a long one in the middle."""
     if len(name) > _LONGEST_NAME:
         name = f"{name[: _LONGEST_NAME // 2]}...{name[-_LONGEST_NAME // 2 :]}"
     return printable(name)
 
 
 def _before(found: Inspected, store: Store) -> tuple[Survey, int]:
-    """Read a session with its lines as they were before the runs, and count the bytes that these took out.
+    """Read a session with the original lines, and count the bytes that runs removed.
 
-    A line stays whose original cannot be read, as does a summary, without whose bytes the session would be smaller.
+    A line stays if its original can't be read. A summary also stays, but its bytes are subtracted.
     """
     known, journal = found.known, found.known.journal
     checkpoints = [each for each in journal.checkpoints if not each.ended]
@@ -132,7 +133,7 @@ def _before(found: Inspected, store: Store) -> tuple[Survey, int]:
             for number, raw, whole in known.pieces():
                 original, record = raw, known.rewritten.get(number) if whole else None
                 if record is not None and record.place is not None:
-                    # What cannot be read is for `verify` to tell.
+                    # `verify` reports unreadable originals.
                     with suppress(SessionCompressError):
                         original = original_of(raw, record, reader, journal, store.journal)
                 elif ours and sha256(raw).hexdigest() in ours:
@@ -144,16 +145,16 @@ def _before(found: Inspected, store: Store) -> tuple[Survey, int]:
 
 
 def _is_text(kind: Kind) -> bool:
-    """Tell whether a model reads such blocks as text: it sees an image as one, whatever its bytes."""
+    """True if a model reads such blocks as text. It sees an image as an image, regardless of its bytes."""
     return KINDS[kind].read and kind is not Kind.IMAGE
 
 
 def _uses(found: Inspected, live: Iterable[int], each: float) -> tuple[Use, ...]:
-    """Sum up a session's blocks by kind and tool, and what stands around them."""
+    """Sum a session's blocks by kind and tool."""
     read: defaultdict[tuple[str, str], float] = defaultdict(float)
     for number in live:
         line = found.view.lines[number]
-        # Sizes are those of JSON text, some agents write results twice, and not all thinking is sent again.
+        # Sizes are of JSON text, some agents write results twice, and not all thinking is sent again.
         share = min(line.reads / max(sum(block.size for block in line.blocks if _is_text(block.kind)), 1), 1)
         for block in line.blocks:
             if not block.marked and _is_text(block.kind):
@@ -168,18 +169,18 @@ def _uses(found: Inspected, live: Iterable[int], each: float) -> tuple[Use, ...]
 
 
 class Row(NamedTuple):
-    """What belongs to one name of a table: of sessions what they hold and what a run would free of it in all."""
+    """One row of a table: for sessions, what they hold and what a run would free in total."""
 
     name: str
     sessions: int
     size: int
     tokens: int
     part: int
-    """Bytes of `size`: of sessions those that a run would free, the store counted, of blocks the protected ones."""
+    """Bytes of `size`: for sessions what a run would free, less store growth; for blocks the protected bytes."""
 
 
 class Disk(NamedTuple):
-    """What sessions and their stores take together: had there been no run, now, and after another one."""
+    """Disk space of sessions and stores: without any runs, now, and after another run."""
 
     without: int
     now: int
@@ -187,9 +188,9 @@ class Disk(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """The sums over all sessions, largest first; months in their order.
+    """The totals over all sessions, largest first; months in order.
 
-    `packed` are the projects of sessions in packs, which are in no other number: `part` is what is left of their size.
+    `packed` are the projects of packed sessions, which no other number includes. Their `part` is the packed size.
     """
 
     sessions: tuple[Measured, ...]
@@ -201,29 +202,29 @@ class Overview(NamedTuple):
     packed: tuple[Row, ...] = ()
 
     def total(self, field: str) -> int:
-        """Sum up a number of all sessions."""
+        """Sum a field over all sessions."""
         return sum(getattr(each, field) for each in self.sessions)
 
     @property
     def disk(self) -> Disk:
-        """Count the stores in, but for what is unused: all shares of what is saved or would be freed are of these."""
+        """Includes the stores except for unused parts. All shares of saved or freed bytes refer to these."""
         now = self.total("size") + self.total("store") - self.total("unused")
         return Disk(self.total("size") + self.total("saved"), now, now - self.total("frees") + self.total("adds"))
 
 
 REST = "messages, records"
-"""What stands in sessions around their blocks."""
+"""Content of sessions outside their blocks."""
 
 
 def overview(measured: Iterable[Measured]) -> Overview:
-    """Sum up sessions."""
+    """Total the sessions."""
     sessions = tuple(sorted(measured, key=lambda each: (-each.size, each.path)))
     kinds = _by_use(sessions, lambda use: use.kind)
     size, tokens = (
         sum(getattr(each, of) for each in sessions) - sum(getattr(row, of) for row in kinds)
         for of in ("size", "tokens")
     )
-    # The blocks of these have the name of a tool; attachments have one of their own.
+    # Only blocks of these kinds name a tool; attachments have their own kind of name.
     of_tools = (Kind.ARGUMENT, Kind.RESULT, Kind.IMAGE, Kind.MIRROR)
     return Overview(
         sessions,
@@ -236,18 +237,18 @@ def overview(measured: Iterable[Measured]) -> Overview:
 
 
 def packed_rows(packed: Iterable[Packed]) -> tuple[Row, ...]:
-    """Sum up packed sessions by project, the largest first."""
+    """Total packed sessions by project, largest first."""
     named = ((printed(each.entry.project) if each.entry.project else "unknown", each) for each in packed)
     return _largest(Row(name, 1, each.entry.size, 0, round(each.share)) for name, each in named)
 
 
 def summed(name: str, rows: Iterable[Row]) -> Row:
-    """Sum up rows in one."""
+    """Sum rows into one."""
     return Row(name, *map(sum, zip(*(row[1:] for row in rows), strict=True)))
 
 
 def _largest(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Sum up the rows of each name, the largest first."""
+    """Sum the rows of each name, largest first."""
     by_name: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_name[row.name].append(row)
@@ -262,7 +263,7 @@ def _by(sessions: Iterable[Measured], name_of: Callable[[Measured], str]) -> tup
 def _by_use(sessions: Sequence[Measured], name_of: Callable[[Use], str]) -> tuple[Row, ...]:
     rows = []
     for each in sessions:
-        # A session counts once, however many of its uses have the name.
+        # A session counts once per name, however many of its uses have it.
         uses = _largest(Row(name_of(use), 1, use.size, use.tokens, use.protected) for use in each.uses)
         rows += [row._replace(sessions=1) for row in uses]
     return _largest(rows)

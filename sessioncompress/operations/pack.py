@@ -1,4 +1,4 @@
-"""Pack sessions that nobody resumes, a project's together, and bring them back."""
+"""Pack sessions that are no longer in use, one project together, and unpack them."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ from sessioncompress.store.places import Bucket, Disk, Place, packs_of, refuse_u
 from sessioncompress.store.recover import recover
 
 BATCH = 1024 * MB
-"""Bytes of sessions and stores behind which a pack ends: what is fetched lies in a temporary folder until then."""
+"""Bytes of sessions and stores after which a pack ends. Until then, fetched ones take space in a temporary folder."""
 AT_ONCE = 8
 
 
 class PackStats(Struct, frozen=True, rename="camel"):
-    """What became of one session, in bytes. `size` counts its store, which alone takes `store_size`.
+    """The result for one session. Sizes are bytes; `size` includes the store's `store_size`.
 
-    `other_stores` are the journals of those that stay in their places: a pack has the one that counts.
+    `other_stores` are the journals of stores that stay in place, because a pack holds only the active one.
     """
 
     path: str
@@ -71,7 +71,7 @@ Take = Callable[[Packed, "Head"], None]
 
 
 class Head(NamedTuple):
-    """A session that is to be packed, as its first lines and its header show it."""
+    """A session to be packed, with the data from its header and first lines."""
 
     found: Found
     path: Path
@@ -84,20 +84,20 @@ class Head(NamedTuple):
     size: int
     modified: float
     others: tuple[Path, ...]
-    """The journals of its stores that do not count."""
+    """The journals of its inactive stores."""
 
 
 def pack_sessions(
     found: Iterable[Found], roots: Sequence[Path], policy_of: Callable[[Path], Policy], *, dry_run: bool = False
 ) -> Iterator[Outcome[PackStats]]:
-    """Pack sessions: those of one project, in one of the roots, together; yield what became of each.
+    """Pack sessions, one pack per project and root, and yield the results.
 
     A session in none of the roots is packed in its own folder. With `dry_run` nothing is changed.
     """
     real = [Path(os.path.realpath(root)) for root in roots]
     projects_in: dict[Path, dict[str, list[Head]]] = {}
     if not dry_run:
-        # The packs' folder has a name by it.
+        # The machine key is part of the name of the packs' folder.
         make_key()
     for each in found:
         outcome = outcome_of(each, lambda: read_head(each, real, policy_of(each.path)))  # noqa: B023 - called at once
@@ -106,10 +106,10 @@ def pack_sessions(
         else:
             head = outcome.result
             projects_in.setdefault(head.root, {}).setdefault(head.name.project, []).append(head)
-    # Where nothing is left to pack, what a killed run left is put right all the same.
+    # Repair what a killed run left, even if nothing is left to pack.
     for root in sorted(root for root in real if Disk(root).folders()):
         projects_in.setdefault(root, {})
-    # What goes on from another session began later, and leaves before that one.
+    # A continuation starts later than its parent, so it must be removed before that.
     for root, projects in sorted(projects_in.items(), reverse=True):
         latest_first = sorted(projects.values(), key=lambda each: min(head.path for head in each), reverse=True)
         if dry_run:
@@ -124,7 +124,7 @@ def pack_sessions(
         try:
             with moves.alone(at := Disk(root)) as found_here:
                 yield from packed.failures(found_here)
-                # Only what no checkout takes away may go from its place.
+                # Only a pack that no git checkout can remove may replace a session.
                 packs = [each for each in found_here if isinstance(each, Pack) and each.is_certain]
                 for heads in latest_first:
                     yield from pack_project(at, root, by_family(heads), packs, _take_out)
@@ -133,7 +133,7 @@ def pack_sessions(
 
 
 def read_head(found: Found, roots: Sequence[Path], policy: Policy) -> Head:
-    """Read what decides with which others a session is packed. Raises SessionCompressError."""
+    """Read the data that decides how a session is grouped. Raises SessionCompressError."""
     path = found.path.parent.resolve() / found.path.name
     root = next((each for each in roots if path.is_relative_to(each)), path.parent)
     if utf8(place := str(path.relative_to(root))) != place:
@@ -165,7 +165,7 @@ def read_head(found: Found, roots: Sequence[Path], policy: Policy) -> Head:
 
 
 def by_family(heads: Iterable[Head]) -> list[Head]:
-    """Order sessions so that forks stand together behind their parent, and else by time."""
+    """Order sessions by time, but with forks directly after their parent."""
     ordered = sorted(heads, key=lambda head: (head.modified, head.path))
     family_of = {head.name.id: head.family for head in reversed(ordered) if head.name.id}
     families: dict[str, list[Head]] = {}
@@ -183,10 +183,10 @@ def pack_project(
     take: Take,
     pool: ThreadPoolExecutor | None = None,
 ) -> Iterator[Outcome[PackStats]]:
-    """Pack the sessions of one project, alone with the packs of a place.
+    """Pack the sessions of one project. The caller must hold the packs of the place.
 
-    They lie in a folder: the place itself, or one that has copies. `take` removes one from its place that a pack has,
-    several at once where there is a pool for that.
+    `root` is the folder with the sessions: the place itself, or a folder with copies. `take` removes a packed session
+    from its place; with a `pool`, it is called in parallel.
     """
     all_heads = {str(head.path.relative_to(root)): head for head in heads}
     by_path = dict(all_heads)
@@ -216,7 +216,7 @@ def pack_project(
 def _packed_before(
     pack: Pack, root: Path, by_path: dict[str, Head], taking: list[Packed]
 ) -> Iterator[Outcome[PackStats]]:
-    """Sort out the sessions that a pack has already: as a run was killed, or since they changed after that."""
+    """Handle sessions that a pack already holds, because a run was killed or because they changed since."""
     changed: dict[str, State] = {}
     for each in pack.packed():
         path = each.entry.path
@@ -237,17 +237,17 @@ def _packed_before(
 
 
 def _found_again(each: Packed, root: Path) -> State | None:
-    """Tell what a packed session is whose place is taken: as it was packed, and so still to go, or gone on with.
+    """Compare a session with its packed copy: PACKED if equal (still to be removed), LEFT if it was continued.
 
-    None where another one is in its place: then it stays packed. One that was rewritten since counts as another. Raises
-    SessionCompressError, OSError.
+    Return None if a different session is in its place; then the packed one stays packed. A session rewritten since
+    counts as different. Raises SessionCompressError, OSError.
     """
     path = root / each.entry.path
     if not os.path.lexists(path):
         raise InUse("another run has packed it", where=path, state=f"It is in {each.pack.shown}.")
     if moves.is_as_packed(each, root):
         return State.PACKED if each.reads_back() else State.LEFT
-    # A branch may have brought it, without the store that is packed or with another one.
+    # A branch may have brought it, with another store than the packed one, or none.
     is_begun = all(is_same(copy, member, begun=True) for copy, member in each.files(root).items())
     return State.LEFT if is_begun else None
 
@@ -255,7 +255,7 @@ def _found_again(each: Packed, root: Path) -> State | None:
 def _taken_out(
     take: Take, taking: Sequence[Packed], heads: dict[str, Head], pool: ThreadPoolExecutor | None
 ) -> Iterator[Outcome[PackStats]]:
-    """Remove what the packs have from its place; yield what became of each session."""
+    """Remove packed sessions from their places; yield the result of each."""
     left: dict[str, list[Packed]] = {}
     works = {store_in(each.place).work for each in taking if isinstance(each.pack.at, Disk)}
     ordered = sorted(taking, key=lambda each: each.entry.path, reverse=True)
@@ -275,7 +275,7 @@ def _taken_out(
                 left.setdefault(each.pack.name, []).append(each)
             yield outcome
     finally:
-        # Once for all: a folder of ours that comes and goes with each session takes longer than the session does.
+        # Once at the end: removing and recreating our folder for each session would take longer than packing it.
         for work in works:
             with failing(work):
                 tidy(work)
@@ -290,14 +290,14 @@ def _taken_out(
 def _take_out(each: Packed, head: Head) -> None:
     with reading.opened(head.path, writing=True, quiet_seconds=head.policy.quiet_seconds) as session:
         store = store_of(session.path, head.policy)
-        # One that was packed before a kill may have something left beside it.
+        # If it was packed before a kill, leftovers may be next to it.
         if session.left_over:
             _refuse_unless_whole(session, store)
         moves.take_out(each, session)
 
 
 def stats_of(head: Head, archive: str, status: str) -> PackStats:
-    """Tell of a session that is or would be in an archive."""
+    """Return the statistics of a session that is, or would be, in an archive."""
     store = reading.size_of_store(store_in(head.path))
     shown, others = str(head.found.path), tuple(map(str, head.others))
     return PackStats(
@@ -306,14 +306,14 @@ def stats_of(head: Head, archive: str, status: str) -> PackStats:
 
 
 def _name_of(head: Head) -> str:
-    """Name a pack after the project of its sessions, by letters that need no care in a shell."""
+    """Name a pack after its sessions' project, using only characters that are safe in a shell."""
     named = Path(head.name.project).name[:40] if "/" in head.name.project else ""
     plain = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in named)
     return plain.strip(".-") or head.form.name
 
 
 def _added(new: packing.NewPack, head: Head, pool: ThreadPoolExecutor) -> Entry:
-    """Add a session with its store to a pack; read meanwhile what its index is to say. Raises SessionCompressError."""
+    """Add a session and its store to a pack, and meanwhile read the index data. Raises SessionCompressError."""
     with (
         reading.opened(head.path, writing=True, quiet_seconds=head.policy.quiet_seconds) as session,
         ExitStack() as stack,
@@ -329,7 +329,7 @@ def _added(new: packing.NewPack, head: Head, pool: ThreadPoolExecutor) -> Entry:
             what = "it or its store changed after the year 2262 or before 1677, which an index cannot hold"
             raise Refused(what, where=session.path, state=NOT_CHANGED, remedy="Set the time of change with 'touch'.")
         adding = pool.submit(new.add, sources, head.family)
-        # Its files are open until it is done, whatever happens here.
+        # Its files must stay open until then, even after an error.
         stack.callback(wait, [adding])
         turns, begun = _turns(session, head.form)
         added = adding.result()
@@ -353,11 +353,11 @@ def _added(new: packing.NewPack, head: Head, pool: ThreadPoolExecutor) -> Entry:
 
 
 def _refuse_unless_whole(session: OpenSession, store: Store) -> None:
-    """Bring a session to the state of its last run. Raises Refused where its store is not beside it."""
+    """Bring a session to the state of its last run. Raises Refused if its store isn't next to it."""
     journal = journals.load(store.journal)
     where = "in commits" if journal.blobs else ""
     if not store.is_beside and holds(store):
-        # A pack may be moved with its folder, and a backup folder keeps the originals of other sessions too.
+        # A pack may be moved with its folder, and a backup folder also holds other sessions' originals.
         where = f"in the backup folder {store.folder}"
     if where:
         what = f"its originals are {where}, and a pack holds only what is next to sessions"
@@ -369,7 +369,7 @@ def _refuse_unless_whole(session: OpenSession, store: Store) -> None:
 
 
 def _turns(session: OpenSession, form: Format) -> tuple[int, str]:
-    """Count the prompts of a session, and find when its first entry was written."""
+    """Count a session's prompts, and find when its first entry was written."""
     reader = form.reader()
     turns, begun = 0, 0
     for number, raw, whole in rollouts.pieces(session):
@@ -386,12 +386,12 @@ def _turns(session: OpenSession, form: Format) -> tuple[int, str]:
 def pack_objects(
     found: Iterable[Found], urls: Sequence[str], policy: Policy, *, dry_run: bool = False
 ) -> Iterator[Outcome[PackStats]]:
-    """Pack sessions in object stores by the same code: a part of them is at a time in a temporary folder.
+    """Pack sessions in object stores with the same code, in batches that are copied to a temporary folder.
 
-    The order of the puts is that of the writes on a disk: archive, read back; index; and only then each session, if it
-    is still the one that was read. No store deletes on a condition by our library, so what is packed becomes an empty
-    object, which is as atomic as any put. What it was stands in the index. A session that was named is packed in what
-    is above it.
+    Uploads follow the order of writes on a disk: archive, which is read back; index; and only then each session, if it
+    is still the one that was read. Our library can't delete conditionally, so a packed session becomes an empty object,
+    which is as atomic as any upload; its index entry holds its data. A session that was named is packed in its parent
+    prefix.
     """
     prefixes = [objects.without_slash(url) for url in urls]
     by_root: dict[str, list[Found]] = {}
@@ -404,7 +404,7 @@ def pack_objects(
             yield from packed.failures(found_here)
             packs = [each for each in found_here if isinstance(each, Pack)]
             known = {each.shown for pack in packs for each in pack.packed()}
-            # One that is gone and in no pack is no matter of this command.
+            # A missing session that is in no pack doesn't concern this command.
             for batch in _batches(each for each in these if each.error is None or each.shown in known):
                 try:
                     yield from _packed_objects(root, at, batch, packs, policy, dry_run=dry_run)
@@ -413,7 +413,7 @@ def pack_objects(
 
 
 def _batches(found: Iterable[Found]) -> Iterator[list[Found]]:
-    """Divide sessions into as many as there is room for at a time, by their sizes as listed."""
+    """Split sessions into batches that fit the space, by their listed sizes."""
     batch: list[Found] = []
     size = 0
     for each in found:
@@ -468,7 +468,7 @@ def _packed_objects(
 
 
 def _drop_left(copy: cloud.Copy, folder: Path, packs: Sequence[Pack]) -> None:
-    """Empty what a killed run had left of a store, where its pack reads back."""
+    """Empty what a killed run left of a store, if its pack can be read back."""
     for each in chain.from_iterable(pack.packed() for pack in packs):
         if folder / each.entry.path == copy.session.path and each.reads_back():
             files = each.files(folder)
@@ -476,7 +476,7 @@ def _drop_left(copy: cloud.Copy, folder: Path, packs: Sequence[Pack]) -> None:
 
 
 def _fetch(root: str, folder: Path, found: Found) -> cloud.Copy:
-    """Fetch a session with its store to its place below the folder. Raises SessionCompressError."""
+    """Fetch a session and its store to their place below the folder. Raises SessionCompressError."""
     assert found.remote is not None
     url = found.remote.url
     *above, name = url.removeprefix(f"{root}/").split("/")
@@ -488,6 +488,6 @@ def _fetch(root: str, folder: Path, found: Found) -> cloud.Copy:
 
 def _empty(store: Iterable[Object]) -> None:
     for each in store:
-        # A run that wrote it meanwhile adds to it, and fails at the session. What it began with is in the pack.
+        # A run that wrote to it meanwhile will fail at the session. The store that it started with is in the pack.
         with suppress(InUse):
             each.put(b"", state="Its session is packed; the next 'pack' takes the rest of its store.")

@@ -1,4 +1,4 @@
-"""Find what is packed, read it where it is, and bring it back to its place."""
+"""Find packed sessions, read them in their packs, and unpack them."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 AT_PLACE = "unchanged"
-"""The status of a session that is not packed, or not any more."""
+"""The status of a session that isn't packed, or was unpacked already."""
 _FEWEST = 4
-"""Characters of an id or a title that name a session."""
+"""Minimum characters of an id or a title to match a session."""
 _LIKE_ID = re.compile(r"(?=.*\d)[\da-fA-F]+(-[\da-fA-F]*)*")
-"""The beginning of an id: hardly a word, and who types it means none."""
+"""Looks like the start of an id. It is unlikely to be a word, so it isn't matched against titles."""
 
 
 class Ambiguous(UsageError):
-    """A name means several packed sessions."""
+    """A name matches several packed sessions."""
 
     def __init__(self, named: str, found: Sequence[Packed]) -> None:
         what = f"{named!r} matches {len(found):,} packed sessions"
@@ -50,7 +50,7 @@ class Ambiguous(UsageError):
 
 
 def found_at(at: Place, path: Path, *, named: bool = True) -> Found:
-    """Make what stands for a path of a place."""
+    """Build the Found of a path in a place."""
     return Found(path, named=named, remote=None if isinstance(at, Disk) else Remote(at.shown(path), 0, 0))
 
 
@@ -59,7 +59,7 @@ def _found(each: Packed, *, named: bool = True) -> Found:
 
 
 def failures(among: Iterable[object]) -> Iterator[Outcome[Any]]:
-    """Yield what is wrong with packs, among these or what is packed in them."""
+    """Yield the errors in this mixed list of packs or packed sessions."""
     for each in among:
         if isinstance(each, SessionCompressError):
             where = str(each.where or "")
@@ -68,9 +68,9 @@ def failures(among: Iterable[object]) -> Iterator[Outcome[Any]]:
 
 
 class UnpackStats(Struct, frozen=True, rename="camel"):
-    """One session that came back, or would, or is at its place already.
+    """One session that was unpacked, would be, or is already in place.
 
-    `made_elsewhere`: others may have made its pack.
+    `made_elsewhere` is set if others may have made its pack.
     """
 
     path: str
@@ -84,10 +84,10 @@ class UnpackStats(Struct, frozen=True, rename="camel"):
 def _packed_of(
     places: Iterable[Place], named: Path, globs: Globs = EVERYTHING
 ) -> Iterator[Packed | SessionCompressError]:
-    """Yield what is packed there and was at a path or below it, or is in the archive at that path.
+    """Yield the sessions packed in these places whose path is `named` or below it, or that are in the archive `named`.
 
-    Patterns are of paths below that path, and of an archive below the packed folder. What is wrong with a pack is
-    yielded as its error.
+    Patterns apply to paths below `named`, or for an archive to paths below the packed folder. A damaged pack is yielded
+    as its error.
     """
     for pack in chain.from_iterable(map(packing.packs_in, places)):
         if isinstance(pack, Pack):
@@ -101,19 +101,19 @@ def _packed_of(
 
 
 def packed_in(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Packed | SessionCompressError]:
-    """Yield the sessions that are packed in and below folders, or in an archive, or were at these paths.
+    """Yield the sessions that are packed in or below folders, in an archive, or from these paths.
 
-    An index that cannot be read is yielded as its error.
+    An unreadable index is yielded as its error.
     """
     for path in paths:
         try:
             where = Path(os.path.realpath(path)) if is_folder(path) else Path(os.path.realpath(path.parent)) / path.name
         except FileNotFoundError:
-            # The working folder was deleted; what was typed may still be an id or a title.
+            # The working folder was deleted, but the argument may still be an id or a title.
             continue
         below = [here for here, _ in folders(where)] if is_folder(where) else []
         for each in _packed_of(map(Disk, (*reversed(where.parents), *below)), where, globs):
-            # What is wrong in a folder above is not what was asked for; of an archive its index is.
+            # The user didn't ask about errors in a parent folder, but an archive's own index matters.
             of = None if isinstance(each, Packed) else Path(each.where or "")
             index = f"{where.name.removesuffix(ARCHIVE)}{INDEX}"
             if of is None or of.is_relative_to(where) or (is_archive(where) and of == where.with_name(index)):
@@ -121,8 +121,8 @@ def packed_in(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Pack
 
 
 def packed_at(path: Path) -> Packed | None:
-    """Find a packed session that was at a path, or below it: one that this user packed, if there is one."""
-    # A name that no file can have is none of a session's.
+    """Return a session packed from this path or below it, preferably one that this user packed."""
+    # Such a name is impossible for a file.
     with suppress(ValueError):
         found = (each for each in packed_in([path]) if isinstance(each, Packed) and each.is_waiting)
         return max(found, key=lambda each: each.pack.is_certain, default=None)
@@ -130,7 +130,10 @@ def packed_at(path: Path) -> Packed | None:
 
 
 def way_back(path: Path, *, own: bool = False) -> str:
-    """Say where what was at a path is packed, in this user's `own` packs or in any, and what brings it back."""
+    """Return where a path's session is packed, and how to unpack it; or empty.
+
+    With `own`, only this user's packs count.
+    """
     packed = packed_at(path)
     if packed is None or (own and not packed.pack.is_certain):
         return ""
@@ -139,7 +142,7 @@ def way_back(path: Path, *, own: bool = False) -> str:
 
 
 def packed_anywhere(globs: Globs = EVERYTHING) -> Iterator[Packed | SessionCompressError]:
-    """Yield the sessions that are packed in the agents' folders, and from the working folder upward."""
+    """Yield the sessions packed in the agents' folders, in the working folder and in its parents."""
     above: list[Path] = []
     # The working folder may have been deleted.
     with suppress(FileNotFoundError):
@@ -147,18 +150,18 @@ def packed_anywhere(globs: Globs = EVERYTHING) -> Iterator[Packed | SessionCompr
     roots = [*table.agent_roots(), *(each for here in above for each in table.below(here))]
     yield from packed_in(filter(is_folder, roots), globs)
     for number, root in enumerate(above):
-        # What is wrong with a pack above the working folder is not what was asked for.
+        # The user didn't ask about damaged packs above the working folder.
         found = _packed_of([Disk(root)], root, globs)
         yield from (each for each in found if isinstance(each, Packed) or not number)
 
 
 def meant_by(named: Iterable[str]) -> list[Packed | UnpackStats | SessionCompressError]:
-    """Find the packed sessions that are meant by ids, titles or paths, and what is at its place already.
+    """Find the packed sessions that ids, titles or paths name, and sessions that are already in place.
 
-    A path means the session that was there, all that were below it, or all in an archive. Of an id or a title four
-    characters are enough, where they mean one session; what may begin an id means no title. Raises UsageError where
-    one means none, Ambiguous where it means many, and Damaged where only an index that cannot be read may tell. Where
-    others tell, what is wrong with it comes with them.
+    A path means the session from there, all from below it, or all in that archive. For an id or a title, four
+    characters are enough if they match one session; text that may start an id isn't matched against titles. Raises
+    UsageError if a name matches nothing, Ambiguous if it matches several, and Damaged if only an unreadable index could
+    tell. If other packs can tell, its error is among the results.
     """
     found: list[Packed | SessionCompressError] = []
     there: list[UnpackStats] = []
@@ -188,9 +191,9 @@ def meant_by(named: Iterable[str]) -> list[Packed | UnpackStats | SessionCompres
 
 
 def each_once(among: Iterable[object]) -> list[Packed]:
-    """List packed sessions, equal ones once, and of one place none that others may have packed beside one's own.
+    """Remove duplicates from packed sessions. For each path, prefer this user's packs over others'.
 
-    Two of one place can be two sessions, as of two branches: none of them stands for the other.
+    Two with the same path may be different sessions, as on two branches, so both are kept.
     """
     by_place: dict[Path, dict[tuple[str, ...], Packed]] = {}
     for each in among:
@@ -199,14 +202,14 @@ def each_once(among: Iterable[object]) -> list[Packed]:
             by_place.setdefault(each.place, {}).setdefault(content, each)
     found: list[Packed] = []
     for there in by_place.values():
-        # Git is asked whose they are.
+        # Only if needed, because this asks git.
         own = [each for each in there.values() if each.pack.is_certain] if len(there) > 1 else []
         found += own or there.values()
     return found
 
 
 def called(named: str, among: Sequence[Packed] | None = None) -> list[Packed]:
-    """Find the packed session that an id or a part of a title means, anywhere or `among` some. Raises Ambiguous."""
+    """Find the packed session matching an id or part of a title, anywhere or `among` some. Raises Ambiguous."""
     among = each_once(packed_anywhere()) if among is None else among
     folded = named.casefold()
     is_title = len(named) >= _FEWEST and not _LIKE_ID.fullmatch(named)
@@ -225,7 +228,7 @@ def called(named: str, among: Sequence[Packed] | None = None) -> list[Packed]:
 
 
 def _at_place(named: str) -> Iterator[UnpackStats]:
-    """Yield the sessions at their places that a path or an id means, as if they had just come back."""
+    """Yield the unpacked sessions that a path or an id names, as results without work."""
     path = Path(named)
     with suppress(OSError, ValueError):
         if path.is_file():
@@ -236,7 +239,7 @@ def _at_place(named: str) -> Iterator[UnpackStats]:
 
 
 def called_here(named: str) -> Iterator[Session]:
-    """Find the sessions at their places by the beginning of their ids, or a part of their titles."""
+    """Find unpacked sessions by the start of their id, or part of their title."""
     for each in sessions(Selection()) if len(named) >= _FEWEST and os.sep not in named else ():
         if isinstance(each, Session) and (each.id.startswith(named) or named.casefold() in each.title.casefold()):
             yield each
@@ -245,10 +248,10 @@ def called_here(named: str) -> Iterator[Session]:
 def unpack_sessions(
     chosen: Iterable[Packed | UnpackStats | SessionCompressError], *, dry_run: bool = False
 ) -> Iterator[Outcome[UnpackStats]]:
-    """Bring packed sessions back to their places, byte for byte; a pack that holds no more is deleted."""
+    """Unpack sessions byte for byte. A pack with no packed sessions left is deleted."""
     chosen = list(chosen)
     packed = each_once(chosen)
-    # Of two of one place only one can come back; then the other is refused, as its place is taken.
+    # If two have the same path, only one can be unpacked; the other is refused because its path is taken.
     newest = {each.place: each for each in sorted(packed, key=lambda each: each.entry.age)}
     by_root: dict[tuple[bool, Path], list[Packed]] = {}
     for each in packed:
@@ -266,7 +269,7 @@ def unpack_sessions(
         at = group[0].pack.at
         try:
             with moves.alone(at) as packs:
-                # Another run may have been at work since they were read: each is in the pack that has it now.
+                # Another run may have changed the packs since, so look each session up again.
                 for pack in packs:
                     if isinstance(pack, Pack):
                         yield from _brought_back(pack, [each for each in pack.packed() if each.entry.content in wanted])
@@ -290,10 +293,10 @@ def _brought_back(pack: Pack, wanted: Sequence[Packed]) -> Iterator[Outcome[Unpa
 
 
 def refuse_strange(root: Path, path: str, where: str, state: str, remedy: str, *, is_certain: bool = True) -> None:
-    """Raise Refused for a place where no agent keeps sessions: a pack may be a stranger's, and settings look like one.
+    """Raise Refused for a path where no agent keeps sessions: a pack may be malicious and contain settings files.
 
-    Hidden folders are below an agent's own folder alone, and so is JSON unless it `is_certain` that this user packed
-    it: tools read their settings and what they are to run from such files, as from `package.json`.
+    Hidden folders are allowed only below an agent's own folder. So is JSON unless `is_certain`, meaning that this user
+    packed it, because tools read settings and commands from such files, for example `package.json`.
     """
     place = root / path
     if not path.endswith((".jsonl", ".json", rollouts.ENDING)):
@@ -308,9 +311,9 @@ def refuse_strange(root: Path, path: str, where: str, state: str, remedy: str, *
 
 
 def _bring(each: Packed, reader: PackReader | None) -> UnpackStats:
-    """Bring a session back; without a reader only refuse what that would refuse before it reads the archive."""
+    """Unpack a session. Without a reader, only refuse what could be refused before reading the archive."""
     pack, entry = each
-    # What somebody brought back with tar is known by its bytes.
+    # Files that the user already unpacked with tar are recognized by their bytes.
     if missing := moves.missing_of(each):
         remedy = f"If you know who packed it, run '{by_tar(pack.archive, pack.root)}'."
         if not isinstance(pack.at, Disk):
@@ -335,7 +338,7 @@ def _refuse_unless_session(path: Path) -> None:
 def each_packed(
     among: Iterable[Packed | SessionCompressError], work: Callable[[Packed, Path], T]
 ) -> Iterator[Outcome[T]]:
-    """Do some work on packed sessions: on each, and a copy with its store that goes again."""
+    """Do work on packed sessions, each with a temporary copy of the session and its store."""
     by_pack: dict[Path, list[Packed]] = {}
     for each in among:
         if isinstance(each, SessionCompressError):
@@ -347,7 +350,7 @@ def each_packed(
         try:
             with pack.reader() as reader:
                 for each in in_order(group):
-                    # What Codex itself has packed no command reads.
+                    # No command reads sessions that Codex itself packed.
                     found = _found(each, named=not each.entry.path.endswith(rollouts.ENDING))
                     yield outcome_of(found, lambda: _on_copy(each, reader, work))  # noqa: B023 - called at once
         except SessionCompressError as error:
@@ -361,7 +364,7 @@ def _on_copy(each: Packed, reader: PackReader, work: Callable[[Packed, Path], T]
                 return work(each, moves.copy_out(each.entry, reader, folder))
         except SessionCompressError as error:
             if str(error.where).startswith(str(folder)):
-                # The copy is gone when this is read; where it was, there may be no room.
+                # The copy is deleted by then. For its place, the disk may be full.
                 copy = f"the temporary copy of {each.shown} in {folder.parent}"
                 error.where = copy if isinstance(error, FileFailed) else each.shown
             raise
@@ -373,9 +376,9 @@ def selected(
     taken: Callable[[Packed], object] = lambda _: None,
     places: Places | None = None,
 ) -> Iterator[Packed | SessionCompressError]:
-    """Yield the packed sessions of paths or URLs, or else of anywhere, that a selection takes.
+    """Yield the selected packed sessions of paths or URLs, or else of all places.
 
-    `taken` is told of those in whose places there are files.
+    Sessions whose original path is now taken are passed to `taken` instead.
     """
     project, globs = project_of(selection), selection.globs
     if places:
@@ -397,9 +400,9 @@ def selected(
 def packed_below(
     places: Places, globs: Globs = EVERYTHING, *, is_read: bool = False
 ) -> list[Packed | SessionCompressError]:
-    """List the packed sessions that URLs mean, and what is wrong with a pack.
+    """List the packed sessions that URLs name, and the errors of packs.
 
-    Where they are only read, the listing tells what is at their places.
+    If the sessions will only be read (`is_read`), the listing is enough to tell which paths are taken.
     """
     found: list[Packed | SessionCompressError] = []
     for url in places.urls:
@@ -409,7 +412,7 @@ def packed_below(
 
 
 def _buckets(places: Places, url: str, *, is_read: bool) -> Iterator[Bucket]:
-    """Find what was packed below a URL, and what is above it."""
+    """Yield the places with packs below a URL, and those above it."""
     listing = places.listing(url)
     sizes: dict[str, int] | None = None
     listed = ""
@@ -429,7 +432,7 @@ def _buckets(places: Places, url: str, *, is_read: bool) -> Iterator[Bucket]:
 
 
 def listed_packed(selection: Selection) -> Iterator[Outcome[ListedSession]]:
-    """Yield the packed sessions that are selected, for the list."""
+    """Yield the selected packed sessions as rows of the list."""
     for each in selected((), selection):
         if isinstance(each, SessionCompressError):
             yield from failures([each])
@@ -454,7 +457,7 @@ def listed_packed(selection: Selection) -> Iterator[Outcome[ListedSession]]:
 
 
 def projects_instead(selection: Selection) -> list[str]:
-    """List the projects in which an agent's sessions are, those last worked in first."""
+    """List the projects of an agent's sessions, most recently used first."""
     last: dict[str, float] = {}
     for each in sessions(Selection(selection.agent)):
         if isinstance(each, Session):

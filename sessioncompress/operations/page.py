@@ -1,4 +1,4 @@
-"""Write an overview as one HTML page that loads nothing: tables and plots, all text of sessions escaped."""
+"""Render an overview as a self-contained HTML page with tables and plots. All text from sessions is escaped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sessioncompress.operations.sessions import Swept
 from sessioncompress.store import disk
 
 BEGINNING = '<!doctype html>\n<html lang="en" data-from="sessioncompress report">'
-"""What each page begins with: a new one may take its place."""
+"""The start of each page, by which an older one is recognized and may be replaced."""
 
 _MILLION = 1_000_000
 _MOST_ROWS, _MOST_BARS, _MOST_LARGEST, _MOST_MONTHS = 12, 8, 15, 24
@@ -30,27 +30,27 @@ _LONGEST_LABEL = 18
 
 
 class Price(NamedTuple):
-    """What a million tokens that are sent to a model cost, and a glob for the models' names."""
+    """The price of a million input tokens, and a glob for model names."""
 
     model: str
     dollars: float
 
 
 class Column(NamedTuple):
-    """The unit that all numbers of a column have, which its heading tells."""
+    """A unit shared by all numbers of a column and shown in its heading."""
 
     of: int
     unit: str
 
     def write(self, number: int) -> str:
-        """Write a number without the unit."""
+        """Format a number without the unit."""
         if self.of in (1, KB) or not number:
             return f"{round(number / self.of):,}"
         return f"{number / self.of:,.1f}" if number * 20 >= self.of else "<0.1"
 
 
 class Table(NamedTuple):
-    """One breakdown: the heading of its names, its rows, what `part` of them `means`, and those that a plot shows."""
+    """One breakdown: its heading, rows, the meaning of `part`, and the rows that a plot shows."""
 
     key: str
     title: str
@@ -75,10 +75,10 @@ def page(
     swept: Swept,
     failed: int,
 ) -> str:
-    """Make the page's text. `of` says which sessions these are, `at` when they were measured.
+    """Render the page. `of` describes the sessions, `at` is when they were measured.
 
-    `swept` says what agents will delete of them. `command` would shrink them, `forget` delete stores that are not
-    needed; `failed` files could not be read.
+    `swept` describes what agents will delete. `command` would shrink the sessions, `forget` would delete unneeded
+    stores. `failed` counts files that could not be read.
     """
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -123,12 +123,12 @@ def page(
 
 
 def count(number: int) -> str:
-    """Format a number of tokens or sessions, in millions where it is that large."""
+    """Format a number of tokens or sessions, in millions if large."""
     return f"{number / _MILLION:,.1f} million" if number >= _MILLION else f"{number:,}"
 
 
 def share(number: int, of: int) -> str:
-    """Format a share in percent, rounded down: a saving is never claimed to be more than it is."""
+    """Format a share in percent, rounded down so that it never overstates a saving."""
     if 0 < 100 * number < of:
         return "<1 %"
     return f"{100 * number // of} %" if of else "-"
@@ -140,19 +140,19 @@ def dollars(number: float) -> str:
 
 
 def breaks(name: str) -> Markup:
-    """Escape a name, and let its lines break behind slashes."""
+    """Escape a name, and allow line breaks after slashes."""
     return Markup("/<wbr>").join(name.split("/"))
 
 
 class Money(NamedTuple):
-    """What tokens cost once, and of how many sessions the price is known."""
+    """The cost of sending tokens once, and the number of sessions with a known price."""
 
     dollars: float
     sessions: int
 
 
 def money(sessions: Iterable[Measured], field: str, prices: Sequence[Price]) -> Money:
-    """Price a number of tokens of each session as its model's; the first price that fits counts."""
+    """Sum a field of tokens over sessions at each model's price; the first matching price counts."""
     amount, known = 0.0, 0
     for each in sessions:
         if (price := _price(each, prices)) is not None:
@@ -162,7 +162,7 @@ def money(sessions: Iterable[Measured], field: str, prices: Sequence[Price]) -> 
 
 
 def unused_prices(sessions: Iterable[Measured], prices: Sequence[Price]) -> list[Price]:
-    """List the prices that count for no session: no model fits them, or an earlier one does."""
+    """List the prices that apply to no session: no model matches, or an earlier price does."""
     used = {_price(each, prices) for each in sessions}
     return [price for price in prices if price not in used]
 
@@ -185,7 +185,7 @@ def _tables(found: Overview) -> tuple[Table, ...]:
         _table("projects", "By project", "Project", free, _first(found.projects, "projects")),
         _table("months", "By month of the newest answer", "Month", free, months, in_order=True),
         _table("kinds", "By kind", "Kind", protected, kinds),
-        # A session may be of several of these.
+        # A session may appear in several of these rows.
         _table("tools", "By tool", "Tool", protected, _first(found.tools, "tools", sessions=False)),
     )
 
@@ -194,19 +194,19 @@ def _table(
     key: str, title: str, what: str, part: tuple[str, str], rows: tuple[Row, ...], *, in_order: bool = False
 ) -> Table:
     bars = rows if in_order else rows[:_MOST_BARS]
-    # Of one row there is nothing to compare.
+    # With one row there is nothing to compare.
     bars = bars if len(rows) > 1 else ()
     return Table(key, title, what, *part, rows, sum(row.size for row in rows), bars, *_columns(rows))
 
 
 def _columns(rows: Iterable[Row | Measured]) -> tuple[Column, Column]:
-    """Choose the units of sizes and tokens by the largest."""
+    """Choose the units of sizes and tokens by the largest value."""
     size, tokens = (max((getattr(row, name) for row in rows), default=0) for name in ("size", "tokens"))
     return Column(*unit(size)), Column(_MILLION, "million") if tokens >= _MILLION else Column(1, "")
 
 
 def _first(rows: Sequence[Row], what: str, *, sessions: bool = True) -> tuple[Row, ...]:
-    """Cut a table to its first rows, and sum up the others in one; its `sessions` are 0 where they cannot be summed."""
+    """Keep a table's first rows and sum the others into one. Without `sessions`, that row's count is 0."""
     more = rows[_MOST_ROWS:]
     if not more:
         return tuple(rows)
@@ -215,7 +215,7 @@ def _first(rows: Sequence[Row], what: str, *, sessions: bool = True) -> tuple[Ro
 
 
 def _label(name: str) -> str:
-    """Shorten a name for a plot: of a path as many of its last parts as fit."""
+    """Shorten a name for a plot; keep as many trailing parts of a path as fit."""
     if cell_len(name) <= _LONGEST_LABEL:
         return name
     end = name[-_LONGEST_LABEL:]
@@ -228,7 +228,7 @@ _STATE = "Nothing was written."
 
 
 def refuse_other(path: Path) -> None:
-    """Raise Refused where the name of a new page is taken by anything but an older one, FileFailed."""
+    """Raise Refused if the page's path is taken by anything except an older page; FileFailed."""
     with failing(path, _STATE):
         path.parent.stat()
         is_page = False
@@ -241,7 +241,7 @@ def refuse_other(path: Path) -> None:
 
 
 def write(path: Path, page: str) -> None:
-    """Write a page, whole or not at all, for its owner alone: it quotes sessions. Raises Refused, FileFailed."""
+    """Write a private page atomically; it quotes sessions. Raises Refused, FileFailed."""
     refuse_other(path)
     with failing(path, _STATE):
         disk.put(path, page.encode())

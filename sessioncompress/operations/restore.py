@@ -1,4 +1,4 @@
-"""Put originals back: undo all that runs did to a session, or what one did, to the byte, or what markers allow."""
+"""Restore originals: undo all runs over a session or one of them, exactly, or to the extent that markers allow."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from sessioncompress.store.records import CheckpointRecord, Command, LineRecord,
 from sessioncompress.store.recover import check, recover
 
 _MOST_NAMED = 1_000
-"""Runs that the record of a restore names."""
+"""Maximum number of runs named in a restore's record."""
 
 
 class RestoreStats(Struct, frozen=True, rename="camel"):
-    """What a restore did to one session, or with `dry_run` would do; sizes are bytes of the file, and of its store.
+    """The result of a restore, or with `dry_run` the expected one. Sizes are bytes of the file and of its store.
 
-    `run` is the run that was to be undone, if only one was. `changed` are the rewritten lines that another program
-    changed since, which stay as they are. `exact` is false where rewritten lines stay that are not their originals.
-    `made_elsewhere`: this user did not make the store on this machine.
+    `run` is set if only that run was to be undone. `changed` are rewritten lines that another program changed, which
+    stay unchanged. `exact` is false if rewritten lines remain that aren't their originals. `made_elsewhere` is set if
+    the store wasn't made by this user on this machine.
     """
 
     path: str
@@ -60,7 +60,7 @@ class RestoreStats(Struct, frozen=True, rename="camel"):
 
     @property
     def is_restored(self) -> bool:
-        """Whether the session was changed, or with `dry_run` would be."""
+        """True if the session was changed, or would be with `dry_run`."""
         return self.lines_restored > 0 or self.checkpoints_removed > 0
 
 
@@ -75,23 +75,23 @@ def restore_session(
     dry_run: bool = False,
     form: str | None = None,
 ) -> RestoreStats:
-    """Give a session its original bytes back; lines appended since stay.
+    """Restore a session's original bytes; lines appended since stay.
 
-    Our checkpoints are removed, unless `keep_checkpoints`; an entry whose parent is one gets that one's parent.
+    Our checkpoints are removed unless `keep_checkpoints`; an entry whose parent is a checkpoint gets that one's parent.
 
-    Each rewritten line that stands as a run left it, and each copy of one, becomes its original; all other lines stay.
-    `changed` names those that another program changed since: then, and where a line has no original, `exact` is false,
-    and the runs stay in place. In an older state of the session, the lines that it has come back; `reason` counts those
-    that it lacks.
+    Each rewritten line in the form that a run left, and each copy of one, becomes its original; all other lines stay.
+    `changed` lists those that another program changed. In that case, and if a line has no original, `exact` is false
+    and the runs stay in place. In an older state of the session, the lines that it has are restored; `reason` counts
+    the missing ones.
 
-    `run` is the name of a run, and undoes only what that run did. That is always possible if it is the newest; if later
-    runs rewrote the same lines, Refused names them.
+    `run` is the id of a run, and undoes only that run. This always works for the newest run. If later runs rewrote the
+    same lines, raises Refused, which names them.
 
-    `from_markers` puts back what is possible, also in a fork or a migrated file: rewritten lines as a whole, and
-    elsewhere the value of each marker of ours. `originals` then names the session whose store to use, which itself may
-    be gone. The store stays: `forget` deletes it. With `dry_run`, which goes without `from_markers`, only find out what
-    that would do. `form`, as in compress_session(), is used for reading markers. Raises SessionCompressError with the
-    session unchanged.
+    `from_markers` restores what is possible, also in a fork or a migrated file: rewritten lines as a whole, and
+    elsewhere the value of each of our markers. `originals` then names the session whose store to use; that session may
+    be missing. The store stays; `forget` deletes it. With `dry_run`, which excludes `from_markers`, only report the
+    effect. `form`, as in compress_session(), is used to read markers. Raises SessionCompressError with the session
+    unchanged.
     """
     with reading.opened(Path(path), writing=not dry_run) as session:
         store = store_of(session.path, policy)
@@ -105,7 +105,7 @@ def restore_session(
 
 
 def put_back_since(path: Path, policy: Policy) -> str:
-    """Word that a session is as a run left it that was undone since; nothing where it is not.
+    """Return a message if a session matches the result of a run that was undone since, else empty.
 
     Raises SessionCompressError.
     """
@@ -122,7 +122,7 @@ def _put_back(session: OpenSession, journal: Journal) -> str:
 
 
 class Restoring:
-    """One restore of one open session. `command` is what its record says, `run` the run to take back, if only one."""
+    """One restore of an open session. `command` is recorded; `run` is set if only one run is to be undone."""
 
     def __init__(
         self,
@@ -149,9 +149,9 @@ class Restoring:
         forms: Sequence[LineRecord] = (),
         before: Before | None = None,
     ) -> RestoreStats:
-        """Write the restored session in the session's place. `undoes` are the runs that it takes back, None: all."""
+        """Replace the session with the restored one. `undoes` are the undone runs; None means all."""
         stats = self.stats(Status.WOULD_RESTORE if self.dry_run else Status.RESTORED, reason)
-        # After the lines: only then it is known what was hung elsewhere.
+        # Call it after the lines were read: only then are the entries with a new parent known.
         ended = list[CheckpointRecord] if before is None else before.ended
         if self.dry_run:
             size, taken = sum(map(len, lines)), ended()
@@ -184,17 +184,17 @@ class Restoring:
         return replace(stats, size_after=size, lines_restored=changed, checkpoints_removed=len(taken), store_size=store)
 
     def stats(self, status: Status, reason: str) -> RestoreStats:
-        """Tell of the session as it is."""
+        """Return statistics of the session before any change."""
         size, store = self.session.size, reading.size_of_store(self.store)
         path, elsewhere = str(self.session.path), not self.journal.is_ours
         return RestoreStats(path, status, reason, self.run, size, size, store_size=store, made_elsewhere=elsewhere)
 
 
 class _Exactly(Restoring):
-    """A restore to the byte: of all that runs did to a session, or of what one of them did."""
+    """An exact restore: of everything that runs did to a session, or of one run."""
 
     def restore(self) -> RestoreStats:
-        """Undo the run that was asked for, or all."""
+        """Undo the requested run, or all."""
         session, journal, originals = self.session, self.journal, self.store.originals
         if not journal.runs:
             return self._never_compressed()
@@ -207,13 +207,13 @@ class _Exactly(Restoring):
         form = reading.format_of(session, self.form) if any(not each.removed for each in taking) else None
         since = since_runs(session, journal, originals, self.form)
         before = Before(session, journal, originals, form, taking)
-        # What stands in a checkpoint goes with it.
+        # Lines of a checkpoint are removed with it.
         found = RewrittenLines(journal, before.pieces()) if before.taken else since.rewritten
         swaps = found if runs is None else self._of_runs(runs, found, since)
         lost = sum(record.place is None for record in swaps.values())
         parted = 0
         if since.changed or lost:
-            # What belongs together comes back together: a call's id, in the call and in its result.
+            # Restore related lines together: a call's id in the call and in its result.
             from sessioncompress.operations.markers import whole_lines
 
             number = len(swaps) - lost
@@ -233,7 +233,7 @@ class _Exactly(Restoring):
             before.told,
         )
         if inexact:
-            # The runs stay in place, for what could not be undone of them.
+            # The runs stay in place, because part of their work could not be undone.
             self.command = Command.RESTORE_MARKERS
         changed = text.CHANGED_SINCE if since.was_changed and not (inexact or since.gone) else ""
         in_merge = "it still has git's conflict markers" if reading.line_in_merge(session) else ""
@@ -254,7 +254,7 @@ class _Exactly(Restoring):
             undoes = self._undoes(runs, found, is_exact=not inexact)
             done = self.write(self._lines(before, swaps, others), len(swaps), undoes=undoes, before=before)
             known = others.known()
-        # All that these runs did may be undone, and what one of another store did be left.
+        # Even if these runs are undone, a run recorded in another store may not be.
         elsewhere = text.elsewhere(known)
         is_exact = not (inexact or elsewhere)
         return replace(done, reason=joined(done.reason, elsewhere, said), changed=since.changed, exact=is_exact)
@@ -273,7 +273,7 @@ class _Exactly(Restoring):
         return self.stats(Status.UNCHANGED, joined(why, f"{is_back}; 'restore' restores everything" if is_back else ""))
 
     def _refuse_if_less(self, before: Before) -> None:
-        """Raise Damaged where a store of others would take out with a checkpoint what is no line of one."""
+        """Raise Damaged if another user's store lists lines as a checkpoint's that aren't: they would be removed."""
         if self.journal.is_ours or not before.taken:
             return
         form, going = reading.format_of(self.session, self.form), dict[str, tuple[int, bytes]]()
@@ -285,15 +285,15 @@ class _Exactly(Restoring):
             said = [each for each in reader.said(parse_any(raw) or {}) if each.text != form.thanks]
             has_ours = any(each.say is Say.SUMMARY and each.text.startswith(HEAD) for each in said)
             is_summary = has_ours and all(each.say in (Say.SUMMARY, Say.CARRIED) for each in said)
-            # A branch's summary is no SUMMARY of its format, but no prompt either: only a user may quote one.
+            # A branch summary isn't a SUMMARY in its format, but it isn't a prompt either. Only a user may quote one.
             if is_summary or (HEAD.encode() in raw and line.role is not Role.USER):
                 continue
-            # An agent marks a checkpoint by lines that say nothing.
+            # An agent marks a checkpoint with lines without text.
             is_mark = line.role is Role.CHECKPOINT or not has_words(raw, but=form.thanks)
             if said or not is_mark:
                 going[line.id or str(number)] = number, raw
         for _, raw, whole in before.pieces() if going else ():
-            # A line that followed the checkpoint hangs elsewhere now.
+            # A line that followed the checkpoint has another parent now.
             name = reading.read_line(raw, reader).id if whole else ""
             if name in going and not lacks(raw, going[name][1], but=form.parent_key):
                 del going[name]
@@ -303,7 +303,6 @@ class _Exactly(Restoring):
             raise Damaged(what, where=self.store.journal, state=NOT_CHANGED, remedy=remedy)
 
     def _lines(self, before: Before, swaps: Mapping[int, LineRecord], others: OtherStores) -> Iterator[bytes]:
-        """Yield the lines of the restored session."""
         with OriginalsReader(self.store.originals) as reader:
             for number, raw, _ in before.pieces():
                 record = swaps.get(number)
@@ -312,9 +311,10 @@ class _Exactly(Restoring):
                 yield line
 
     def _undoes(self, runs: frozenset[int] | None, found: RewrittenLines, *, is_exact: bool) -> Sequence[str] | None:
-        """Name the runs that the record is to name as undone; None for all of them.
+        """Return the runs to record as undone; None for all.
 
-        If something stays, these are the undone runs whose lines somebody put back: what stays is of those.
+        If something stays, these are runs that were undone earlier and whose lines the user put back, since what stays
+        belongs to them.
         """
         if runs is not None:
             return (self.run,)
@@ -324,9 +324,9 @@ class _Exactly(Restoring):
         return [self.journal.runs[each].id for each in sorted(back) if self.journal.runs[each].id][:_MOST_NAMED] or None
 
     def _markers(self, since: Since) -> str:
-        """Write which markers stay that are none of the session's rewritten lines; nothing where there are none."""
+        """Report markers that stay outside the session's rewritten lines, or empty."""
         session, journal = self.session, self.journal
-        # Of what others made, a line may be what their journal says that it was, too.
+        # In another user's journal, a line may also be listed as an original.
         if journal.is_ours and not since.is_marked:
             return ""
         standing = relatives.strangers_of(session, relatives.believed(journal), self.form)
@@ -334,14 +334,14 @@ class _Exactly(Restoring):
         marked = relatives.unknown_to(standing, own)
         family = relatives.relatives_of(session, self.policy, self.form) if marked else []
         left = relatives.unknown_to(marked, *family)
-        # Those in changed lines are named with them.
+        # Markers in changed lines are reported with those lines.
         number = 0 if since.changed or not journal.is_ours else sum(each.key in journal for each in standing)
         copies = text.staying(number, "that the agent copied")
         of_relatives = text.staying(len(marked) - len(left), "whose originals are in a relative's store")
         return joined(copies, of_relatives, strangers(len(left)))
 
     def _of_runs(self, runs: frozenset[int], found: RewrittenLines, since: Since) -> Mapping[int, LineRecord]:
-        """Find what rewritten lines were before some runs. Raises Refused where other runs came after those."""
+        """Map rewritten lines to their content before these runs. Raises Refused if later runs interfere."""
         journal = self.journal
         others = frozenset(journal.standing.numbers) - runs
         newer = frozenset(number for number in others if number > min(runs))
@@ -359,7 +359,7 @@ class _Exactly(Restoring):
             mine = [each for each in made if journal.run_of(each) in runs]
             at, by, is_known = equal, made[-1], True
             if len(equal) > 1 and mine and any(journal.run_of(each) in others for each in made):
-                # Which of identical lines a run rewrote its records say, if it has an edit of each.
+                # If a run has an edit of each, its records tell which of several identical lines it rewrote.
                 blocks = (block for each in mine for block in journal.blocks_of(each))
                 at = {*(block.line for block in blocks), *(journal.line(each).line for each in mine)} - {-1}
                 by = mine[-1]
@@ -380,16 +380,16 @@ class _Exactly(Restoring):
         return {number: record for number, record in stood.items() if record and record.sha256 != record.rewritten}
 
     def _stood(self, row: int, runs: frozenset[int], others: frozenset[int], last: int) -> LineRecord | None:
-        """Find what stood before some runs where a record says what is there now; None where that is not known.
+        """Return a line's content before these runs, by the record of its present content; None if unknown.
 
-        Of a line that none of them rewrote it is the line itself.
+        If none of them rewrote it, this is the line itself.
         """
         journal = self.journal
         original, stands = journal.original_of(row), journal.line(row).rewritten
         before, at, is_on_top = stands, row, True
         while at >= 0:
             record, is_mine = journal.line(at), journal.run_of(at) in runs
-            # The first stores do not have what stood between two runs.
+            # The first store version didn't keep the content between two runs.
             too = () if record.edit else (each for each in journal.originals(original) if each < at)
             is_unknown = any(journal.run_of(each) in (others if is_mine else runs) for each in too)
             if is_unknown or (is_mine and not is_on_top):
@@ -401,9 +401,9 @@ class _Exactly(Restoring):
         return LineRecord(before, journal.place(original, bytes.fromhex(before)), stands)
 
     def _makers(self, rewritten: str, last: int) -> list[int]:
-        """Find the records of a rewritten line, in their order: if a run that stands made it, no others count.
+        """Return the records of a rewritten line in order. If a run in place made it, only such runs count.
 
-        Those of runs after the `last` one that can have been here count only where there are no others, either.
+        Runs after `last`, the newest that can have changed this session, count only if there are no others.
         """
         made = self.journal.rewritings(bytes.fromhex(rewritten))
         made = [each for each in made if self.journal.run_of(each) <= last] or made
@@ -411,10 +411,10 @@ class _Exactly(Restoring):
 
 
 class _FromMarkers(Restoring):
-    """A restore of what the session's own store and those of its relatives have; or what that of one session has."""
+    """A restore from the session's own store and its relatives' stores, or from the store of one other session."""
 
     def restore(self, originals: Path | None) -> RestoreStats:
-        """Restore what can be restored. Raises UsageError if the session named by `originals` has no store."""
+        """Restore as much as possible. Raises UsageError if the session named by `originals` has no store."""
         # Imported here, as below, because few sessions need it.
         from sessioncompress.operations.markers import Restored
 
@@ -434,7 +434,7 @@ class _FromMarkers(Restoring):
                 try:
                     back.ask(asked, opened)
                     if family is None and (failed or back.lacking or back.unreadable):
-                        # Asked for once, also where that fails.
+                        # Only once, even if it fails.
                         family = ()
                         asked += (family := relatives.relatives_of(session, policy, form_name))
                         if family:
@@ -442,7 +442,7 @@ class _FromMarkers(Restoring):
                 except Damaged as error:
                     if error.where in {each.where for each in failed}:
                         raise
-                    # It does not keep other stores from giving back.
+                    # Other stores can still be used.
                     failed.append(error)
                     asked = [each for each in asked if Path(error.where or "") not in each.store]
                     continue
@@ -481,9 +481,9 @@ class _FromMarkers(Restoring):
 
 
 def _in_other_stores(own: relatives.Relative, policy: Policy) -> Iterator[relatives.Relative]:
-    """Find what other stores of a session have, which a branch or a copy brought, or which it left."""
+    """Yield a session's other stores, for example from a branch or a copy."""
     for store in all_stores(own.session, backups_of(own.session, policy)):
-        # One that cannot be read keeps this one from nothing.
+        # An unreadable store must not prevent the restore.
         with suppress(SessionCompressError):
             if store != own.store:
                 yield relatives.Relative(own.session, store, journals.load(store.journal))
@@ -505,6 +505,6 @@ def _named(originals: Path, policy: Policy) -> relatives.Relative:
 def _since(session: OpenSession, store: Store, journal: Journal, form_name: str | None) -> Since:
     with suppress(Unreadable):
         return since_runs(session, journal, store.originals, form_name)
-    # Which lines were changed can't be known.
+    # It can't be determined which lines were changed.
     rewritten, missing, _ = reading.find(session, journal)
     return Since(rewritten, tuple(ChangedLine(0, ()) for _ in missing))

@@ -38,7 +38,7 @@ from sessioncompress.store.lock import OpenSession, open_session
 
 
 class Selection(Struct, frozen=True):
-    """Selects sessions by agent, project, seconds since the last change, and patterns for their paths; None: all."""
+    """Selects sessions by agent, project, minimum seconds since the last change, and path patterns. None means all."""
 
     agent: str | None = None
     project: Path | None = None
@@ -47,14 +47,14 @@ class Selection(Struct, frozen=True):
 
 
 class Project(NamedTuple):
-    """A project that is selected: a folder, its links resolved, with its digest; a glob of names, if none is there."""
+    """A selected project: its resolved folder with its digest, and a glob for names if the folder doesn't exist."""
 
     folder: Path
     digest: str
     names: str
 
     def has(self, project: str) -> bool:
-        """Tell whether what a session names as its project is this one, or below it, or is printed so."""
+        """True if a session's project is this one, is below it, or is displayed under this name."""
         name = printed(project)
         printed_as = (str(Path(name)), PureWindowsPath(name).name) if self.names else ()
         if project == self.digest or any(fnmatchcase(each, self.names) for each in printed_as):
@@ -64,45 +64,45 @@ class Project(NamedTuple):
 
 
 def project_of(selection: Selection) -> Project | None:
-    """Look up the project that is selected, if one is."""
+    """Return the selected project, if any."""
     if selection.project is None:
         return None
-    # A list shows `~`, which a shell leaves alone where it is quoted.
-    folder = Path(os.path.realpath(os.path.expanduser(selection.project)))  # noqa: PTH111 - raises nothing
-    # It shows the last folder alone where there is no room for more, and "..." for what it leaves out.
+    # Lists show `~`, which a shell doesn't expand inside quotes.
+    folder = Path(os.path.realpath(os.path.expanduser(selection.project)))  # noqa: PTH111 - never raises
+    # Narrow lists show only the last folder, with "..." for omitted parts.
     name = "" if is_folder(folder) else os.path.expanduser(selection.project)  # noqa: PTH111 - as above
     names = glob.escape(name).replace("...", "*") if name.strip("./") else ""
     return Project(folder, sha256(os.fsencode(folder)).hexdigest(), names)
 
 
 _TITLE = 200
-"""Characters of a title."""
+"""Maximum characters of a title."""
 PROMPT_LINES = 200
-"""Among so many of its first lines a session's first prompt is looked for, to find its family."""
+"""A session's first prompt, which identifies its family, is searched in this many first lines."""
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/=]{60,}\n?)+")
 _PASTED = 16_384
 
 
 def short(project: str) -> str:
-    """Shorten a project of which an agent, as Gemini CLI, notes only its folder's digest; others stay."""
+    """Shorten a project given only as a digest of its folder, as in Gemini CLI. Others stay."""
     is_digest = len(project) == len(sha256().hexdigest()) and frozenset("0123456789abcdef").issuperset(project)
     return f"sha256:{project[:12]}" if is_digest else project
 
 
 def folder_of(project: str) -> str:
-    """Return the name of a project's folder; empty where its agent notes only a digest."""
+    """Return the name of a project's folder; empty if its agent records only a digest."""
     return PureWindowsPath(project).name if short(project) == project else ""
 
 
 def printed(project: str) -> str:
-    """Write a project as the list of sessions does."""
+    """Format a project as in the list of sessions."""
     return printable(short(project)) or "-"
 
 
 class Session(Found, frozen=True):
     """A session in its agent's folder. `size` is in bytes, `modified` in seconds since 1970.
 
-    `project` is the folder that it was begun in, as Name has it; else the one in which the agent keeps its state.
+    `project` is the folder in which it was started, as in Name, or else the folder where the agent keeps its state.
     """
 
     agent: str = ""
@@ -114,11 +114,11 @@ class Session(Found, frozen=True):
 
 
 def sessions(selection: Selection, search: Search = discover) -> Iterator[Found]:
-    """Yield the selected sessions, folder by folder, and a Found with an error for what cannot be read.
+    """Yield the selected sessions by folder, and a Found with an error for what can't be read.
 
-    Searches the agents' folders, and those of GitClaw in the selection's project or upward from the working folder.
-    Other files are passed over: agents keep much else there. What `search` finds although it is gone, or names although
-    it is no session, has a store, and is yielded as it was found.
+    Searches the agents' folders, and GitClaw's folders in the selected project, or in the working folder and its
+    parents. Other files are skipped, because agents keep much else there. If `search` finds a missing session, or names
+    a file that isn't a session, that one has a store and is yielded as found.
     """
     project = project_of(selection)
     met: set[str] = set()
@@ -143,7 +143,7 @@ def sessions(selection: Selection, search: Search = discover) -> Iterator[Found]
 
 
 def _places(project: Path | None) -> Iterator[tuple[Path, Path | None]]:
-    """Yield the folders to search, each with the project that an agent keeps its state in there."""
+    """Yield the folders to search, each with the project if an agent keeps its state inside it."""
     for root in table.agent_roots():
         yield root, None
     keepers = [project] if project else []
@@ -158,7 +158,7 @@ def _places(project: Path | None) -> Iterator[tuple[Path, Path | None]]:
 
 
 def _may_be_gone(folder: Path, keeper: Path | None, selection: Selection, project: Project | None) -> bool:
-    """Tell whether a session that is gone is selected, by the folder that was searched: nothing else tells of it."""
+    """True if a missing session is selected. The folder that was searched is all there is to go by."""
     kept_by = selection.agent is None or (
         folder in table.agent_roots(selection.agent) if keeper is None else selection.agent == table.KEEPER
     )
@@ -166,7 +166,7 @@ def _may_be_gone(folder: Path, keeper: Path | None, selection: Selection, projec
 
 
 def _looked_at(found: Found, keeper: Path | None, selection: Selection, project: Project | None) -> Session | None:
-    """Read a session's properties; None if it is not selected. Raises SessionCompressError."""
+    """Read a session's properties; None if it isn't selected. Raises SessionCompressError."""
     if found.error is not None:
         raise found.error
     with failing(found.path):
@@ -199,7 +199,7 @@ def _looked_at(found: Found, keeper: Path | None, selection: Selection, project:
 
 
 def _folder_of(project: str, session: Path) -> str:
-    """Find the folder of a project that is named by its digest, if it is one its agent knows, or the working folder."""
+    """Resolve a project's digest to its folder, if its agent knows that or it is the working folder or a parent."""
     if short(project) == project:
         return project
     with suppress(FileNotFoundError):
@@ -211,11 +211,11 @@ def _folder_of(project: str, session: Path) -> str:
 
 
 class ListedSession(Struct, frozen=True, rename="camel"):
-    """One session in the list. `estimate` are the bytes that a run would free in all; if 0, `reason` says why.
+    """One session in the list. `estimate` is the bytes that a run would free in total; if 0, `reason` tells why.
 
-    `could_save` are the same if a dry run counted them, else None. `compressed`: a run over it is in place. `packed`:
-    it is in a pack, and takes `packed_size` bytes of that with its store; `made_elsewhere`: others may have packed it.
-    `modified` is in seconds since 1970.
+    `could_save` is the same as counted by a dry run, if there was one. `compressed` is set if a run over it is in
+    place. If `packed`, it takes `packed_size` bytes of its pack, store included. `made_elsewhere` is set if others may
+    have packed it. `modified` is in seconds since 1970.
     """
 
     path: str
@@ -235,14 +235,14 @@ class ListedSession(Struct, frozen=True, rename="camel"):
 
 
 def not_due(session: Session, policy: Policy, *, force: bool) -> tuple[Path, str]:
-    """Name the file beside a session's store, and say why nothing is due in it; empty if something may be."""
+    """Return the file that a session's store belongs to, and the reason if nothing is due in it, else empty."""
     if session.remote is not None:
         return lines_of(session.path), triage.too_small(session.size, policy, force=force)
     return session.path, (triage.not_due(session.path, policy, force=force) or ("", ""))[1]
 
 
 def listed(session: Session, policy: Policy, *, counts: bool) -> ListedSession:
-    """Measure a session for the list; `counts` does a dry run over it. Raises SessionCompressError."""
+    """Measure a session for the list; `counts` does a dry run. Raises SessionCompressError."""
     path = session.path
     if counts:
         would = triage.skip(path, policy, force=False) or compress_session(path, policy, dry_run=True)
@@ -269,7 +269,7 @@ def listed(session: Session, policy: Policy, *, counts: bool) -> ListedSession:
 
 
 def title_of(path: Path) -> str:
-    """Read the title of the session at a path; empty where none can be read."""
+    """Return the title of the session at a path; empty if it can't be read."""
     with suppress(SessionCompressError, OSError), open_session(path, writing=False) as session:
         head = reading.head_in(session)
         return title_in(session, reading.format_of(session, head=head), head)
@@ -277,16 +277,16 @@ def title_of(path: Path) -> str:
 
 
 def title_in(session: OpenSession, form: Format, head: Head) -> str:
-    """Read the title that its agent gave a session, else its first prompt, in one line."""
+    """Return the agent's title for a session, or else its first prompt, on one line."""
     return given_title(session, form, head) or first_prompt(session, form, head)[0]
 
 
 def given_title(session: OpenSession, form: Format, head: Head) -> str:
-    """Read the newest title that its agent gave a session, in one line; empty without one."""
+    """Return the newest title that the agent gave a session, on one line, or empty."""
     keys = [f'"{path[-1]}"'.encode() for path in form.titles]
     entries: list[Any] = [*head.entries, head.document]
     if keys and head.document is None:
-        # There its agent repeats it.
+        # The agent repeats the title near the end.
         tail = os.pread(session.fd, 1 << 16, max(session.size - (1 << 16), 0)).split(b"\n")
         entries += [jsonl.parse(raw) for raw in tail if any(key in raw for key in keys)]
     titles = (values.text(values.at(entry, path)) for path in form.titles for entry in reversed(entries))
@@ -299,7 +299,7 @@ def one_line(text: str) -> str:
 
 
 def first_prompt(session: OpenSession, form: Format, head: Head) -> tuple[str, int]:
-    """Find the first prompt of a session, and when it was written: a fork begins with those of its parent."""
+    """Find a session's first prompt and its time. A fork starts with its parent's."""
     reader = form.reader()
     for number, raw, whole in rollouts.pieces(session):
         if number > PROMPT_LINES:
@@ -312,7 +312,7 @@ def first_prompt(session: OpenSession, form: Format, head: Head) -> tuple[str, i
 
 
 class Swept(NamedTuple):
-    """How many sessions agents will delete within a week, a sentence that says so, and one command that prevents it."""
+    """Sessions that agents will delete within a week: their number, a sentence on that, and a command to keep them."""
 
     sessions: int
     said: str
@@ -320,7 +320,10 @@ class Swept(NamedTuple):
 
 
 def swept(sessions: Iterable[tuple[str, str, float]], project: Path | None = None) -> Swept:
-    """Count what agents will delete of sessions, of a `project` if so: of each its agent, its path, its last change."""
+    """Find sessions that agents will delete soon, given (agent, path, time of last change).
+
+    `project` is the selected project, if any, for the command.
+    """
     sessions, will, keys = list(sessions), list[str](), list[str]()
     going: list[tuple[str, int, bool]] = []
     for agent, called, where, key, days in table.sweeps():
@@ -351,18 +354,18 @@ def swept(sessions: Iterable[tuple[str, str, float]], project: Path | None = Non
 
 
 def is_packable(path: str, agent: str) -> bool:
-    """Tell whether all of an agent's session is in its file; of what cannot be read `pack` tells."""
+    """True if a session is entirely in its file. True if it can't be read, since `pack` will report that."""
     with suppress(SessionCompressError, OSError), open_session(Path(path), writing=False) as session:
         return not part_of(session, table.format_named(agent))
     return True
 
 
 def part_of(session: OpenSession, form: Format) -> str:
-    """Name a part of a session in another file, which no pack carries and its agent deletes; nothing if all is here."""
+    """Return a part of a session in another file, or empty. No pack would include it, and the agent deletes it."""
     if form.links is None:
         return ""
     beside = chain([session.path.with_suffix(".meta.json")], session.path.with_suffix("").rglob("*"))
-    # Those of its subagents are sessions themselves.
+    # Its subagents' files are sessions themselves.
     files = (each for each in beside if each.is_file() and each.suffix != ".jsonl" and FOLDER not in each.parts)
     texts = (raw.decode(errors="replace") for _, raw, _ in rollouts.pieces(session))
     links = (values.unescaped(link.group()) for text in texts for link in form.links.finditer(text))
@@ -370,7 +373,7 @@ def part_of(session: OpenSession, form: Format) -> str:
 
 
 class Share(Struct, frozen=True, rename="camel"):
-    """The blocks of one kind and tool: their number, and their bytes by where they stand."""
+    """The blocks of one kind and tool: their number, and their bytes by position."""
 
     kind: str
     tool: str
@@ -381,7 +384,7 @@ class Share(Struct, frozen=True, rename="camel"):
 
     @property
     def size(self) -> int:
-        """All their bytes."""
+        """The total bytes."""
         return self.protected_bytes + self.old_bytes + self.dead_bytes
 
     def __add__(self, other: Share) -> Share:
@@ -390,9 +393,9 @@ class Share(Struct, frozen=True, rename="camel"):
 
 
 class SessionStats(Struct, frozen=True, rename="camel"):
-    """The bytes of a session, how many compactions are in it, and the result of a dry run with the same policy.
+    """A session's bytes by kind, its number of compactions, and a dry run with the same policy.
 
-    `other_bytes` are those of what stands around the blocks: messages, records, and what runs left of blocks.
+    `other_bytes` is everything outside the blocks: messages, records, and replacements that runs left.
     """
 
     path: str
@@ -408,7 +411,7 @@ class SessionStats(Struct, frozen=True, rename="camel"):
 
 
 class Inspected(NamedTuple):
-    """An open session with its statistics, and the reading that they come from."""
+    """The statistics of an open session, with the data they are based on."""
 
     stats: SessionStats
     view: View
@@ -416,8 +419,8 @@ class Inspected(NamedTuple):
 
 
 def inspect_open(session: OpenSession, store: Store, policy: Policy, form: str | None = None) -> Inspected:
-    """Measure the blocks of an open session and do a dry run over it. Raises SessionCompressError."""
-    # The dry run comes first, so that the session is not held twice.
+    """Measure the blocks of an open session and do a dry run. Raises SessionCompressError."""
+    # Do the dry run first, so that the session isn't in memory twice.
     would = rehearse_open(session, store, policy, form)
     journal = journals.load(store.journal)
     known = reading.read_session(session, journal, form)
@@ -439,7 +442,7 @@ def inspect_open(session: OpenSession, store: Store, policy: Policy, form: str |
         turns=turns_of(known.survey),
         summary_count=sum(role is Role.CHECKPOINT for role in view.lines.roles),
         shares=tuple(sorted(shares.values(), key=lambda share: -share.size)),
-        # A mirror may repeat what is counted already.
+        # A mirror may repeat bytes that are already counted.
         other_bytes=max(session.size - sum(share.size for share in shares.values()), 0),
         would=would,
     )
@@ -447,7 +450,7 @@ def inspect_open(session: OpenSession, store: Store, policy: Policy, form: str |
 
 
 def _pasted(session: OpenSession, view: View) -> Iterator[tuple[str, str, Standing, int]]:
-    """Find the long base64 in prompts, which stays as all words of the user do."""
+    """Find long base64 in prompts, which stays like all of the user's words."""
     for number, raw, whole in rollouts.pieces(session):
         if whole and len(raw) > _PASTED and number >= 0 and view.lines.roles[number] is Role.USER:
             texts = (said.text for said in view.form.reader().said(jsonl.parse(raw) or {}) if said.say is Say.PROMPT)
@@ -456,7 +459,7 @@ def _pasted(session: OpenSession, view: View) -> Iterator[tuple[str, str, Standi
 
 
 def inspect_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> SessionStats:
-    """Measure the blocks of a session and do a dry run over it. `form` as in compress_session().
+    """Measure the blocks of a session and do a dry run. `form` as in compress_session().
 
     Raises SessionCompressError.
     """
@@ -465,8 +468,8 @@ def inspect_session(path: Path | str, policy: Policy = BALANCED, *, form: str | 
 
 
 def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> BudgetStats:
-    """Judge a session by the rule of a policy. `form` as in compress_session(). Raises SessionCompressError."""
-    # Imported here because the other commands hardly ever need it.
+    """Judge a session by a policy's rule. `form` as in compress_session(). Raises SessionCompressError."""
+    # Imported here because other commands rarely need it.
     from sessioncompress.pipeline.budget import Action
 
     with open_session(Path(path), writing=False) as session:
@@ -477,7 +480,7 @@ def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         stats = judge_open(known, store, policy, form)
         if not policy.enabled:
             return replace(stats, decision=Action.NONE.value, reason=triage.SWITCHED_OFF)
-        # A rule looks at what there is, not at what a run could take: what changes nothing is never due.
+        # A rule judges only the present content. But a run that would change nothing is never due.
         if stats.decision == Action.COMPRESS and not (run := rehearse(known, store, policy, form)).is_smaller:
             reason = f"{stats.reason}, but compress would change nothing: {run.reason}"
             only_summary = policy.budget.rule is Rule.DELIBERATE and run.status is Status.UNCHANGED

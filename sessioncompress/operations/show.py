@@ -1,4 +1,4 @@
-"""Find the original of a reference: in the named session, else upward from here, then where agents keep sessions."""
+"""Find the original of a reference: in the named session, in parent folders, or in the agents' folders."""
 
 from __future__ import annotations
 
@@ -49,33 +49,33 @@ from sessioncompress.store.packing import Pack, Packed
 from sessioncompress.store.records import BlockRecord, LineRecord
 
 _CUT = re.compile(r"\A(?:[^|\s]+(?=\|)|data:[^,\s]*,)")
-"""Of an id or an address of data, what may be left."""
+"""The part that may remain of an id or a data URL."""
 _IN_INDEX = frozenset(f"{INDEX}| ... and more deleted moved here".split())
 _SEARCHED = 1 << 34
-"""Characters that are searched for what a line shows of its original: a stranger's may show anything."""
+"""Maximum characters to search when checking a line against its original; an untrusted line may show anything."""
 _LONG_ENOUGH = 64
-"""Bytes. A head of this length holds an id or a time, not only the type."""
+"""Bytes. A prefix of this length includes an id or a time, not only the type."""
 
 
 def original_of(raw: bytes, record: LineRecord, originals: OriginalsReader, journal: Journal, where: Path) -> bytes:
     """Read the original of a rewritten line, with an LF if the line has one. Raises Damaged on a mix-up."""
     assert record.place is not None
     original = originals.line(record.place, record.sha256)
-    # What stands before the first object, an id or a time, tells them apart without parsing most lines.
+    # The part before the first object, with an id or a time, identifies most lines without parsing.
     start = raw.find(b"{", 1)
     are_alike = start >= _LONG_ENOUGH and raw[:start] == original[:start]
     if not are_alike and identity(parse_any(raw)) != identity(parse_any(original)):
         raise of_another(where)
     if not journal.is_ours:
         _refuse_others(raw, record, original, originals, journal, where)
-    # The message had a line of its own then, and is one of several now.
+    # The message was on a line of its own then, and is one of several now.
     return original if raw.endswith(b"\n") else original.removesuffix(b"\n")
 
 
 def _refuse_others(
     raw: bytes, record: LineRecord, original: bytes, originals: OriginalsReader, journal: Journal, where: Path
 ) -> None:
-    """Raise Damaged where a rewritten line says what its original lacks, or a marker in it names that."""
+    """Raise Damaged if a rewritten line, or a marker in it, has content that its original lacks."""
     if lacks(original, raw):
         raise of_another(where)
     refs = [ref for ref in references(raw.decode(errors="replace")) if ref.encode() not in original]
@@ -84,7 +84,7 @@ def _refuse_others(
         return
     first = journal.placed(row)
     if first.sha256 != record.sha256 and first.place is not None:
-        # It is what an earlier run left of that.
+        # The block is in what an earlier run left of it.
         original = originals.line(first.place, first.sha256)
     entry = parse_any(original)
     for ref in refs:
@@ -95,10 +95,10 @@ def _refuse_others(
 
 
 def lacks(original: bytes, raw: bytes, *, but: str = "") -> bool:
-    """Tell whether a line says what its original does not, so no run made it of that. `but` is a key that may differ.
+    """True if a line has content that its original lacks, so no run produced it from that. Ignores the key `but`.
 
-    A run takes values out, or leaves of one nothing, the first part of an id, or a marker with a preview, whose lines
-    are the value's. What it adds says nothing. All else is in the original, under the same keys.
+    A run removes values, or replaces one with nothing, with the first part of an id, or with a marker and a preview
+    made of the value's lines. Its additions carry no content. Everything else is in the original, under the same keys.
     """
     stood = list(_values(parse_any(original)))
     keys, known, texts = {path for path, _, _ in stood}, set[tuple[int, type, Any]](), list[str]()
@@ -107,7 +107,7 @@ def lacks(original: bytes, raw: bytes, *, but: str = "") -> bool:
         if isinstance(value, str):
             texts.append(value)
             known |= {(path, str, each) for each in _CUT.findall(value)}
-    # A preview shows what a text says: without colors, and of JSON, also behind other lines, without what escapes.
+    # A preview shows text without colors and, for JSON, without escapes, also after other lines.
     text = "\n".join(each for value in texts for each in (value, said(f'"{value}'))).replace("\\", "")
     lines = set(map(str.strip, text.split("\n")))
     left = iter(range(_SEARCHED // (len(text) + 1)))
@@ -120,7 +120,7 @@ def lacks(original: bytes, raw: bytes, *, but: str = "") -> bool:
             return True
         if line.startswith(INDEX):
             return all(word in _IN_INDEX or word.isdigit() or holds_part(word) for word in line.split())
-        # Above a preview stands how commands ended, or the title of a document.
+        # A preview's heading tells how commands ended, or a document's title.
         return all(map(holds_part, line.split(", "))) or line in map(marker.name, texts)
 
     def may_be_made(path: int, key: Any, value: Any) -> bool:
@@ -132,7 +132,7 @@ def lacks(original: bytes, raw: bytes, *, but: str = "") -> bool:
         if not isinstance(value, str):
             return False
         if values.CLEARED.fullmatch(value) or within(value) is not None:
-            # Of a text that is JSON each value is looked at.
+            # The values of a JSON text are checked one by one.
             return True
         parts = marker.around(value.replace("\\", ""))
         return PREFIX in value and all(stands(line.strip()) for part in parts for line in part.split("\n"))
@@ -141,7 +141,7 @@ def lacks(original: bytes, raw: bytes, *, but: str = "") -> bool:
     for path, key, value in _values(entry):
         if key != but and (path, type(value), value) not in known and not may_be_made(path, key, value):
             return True
-        # Texts stand in the order of the original's.
+        # Texts must be in the original's order.
         is_text = isinstance(value, str) and value not in ("", *values.ADDED.get(key, ()))
         if is_text and key != but and (path, str, value) in known and not _comes(rest, path, value):
             return True
@@ -149,19 +149,19 @@ def lacks(original: bytes, raw: bytes, *, but: str = "") -> bool:
 
 
 def _comes(rest: Iterator[tuple[int, Any, Any]], path: int, text: str) -> bool:
-    """Tell whether a text, or one that it begins, is among the rest of a line's values, which it takes as far."""
+    """True if a text, or one that it starts, is among the remaining values; consumes the values up to it."""
     those = (value for at, _, value in rest if at == path and isinstance(value, str))
     return any(text == value or text in _CUT.findall(value) for value in those)
 
 
 def has_words(raw: bytes, *, but: str) -> bool:
-    """Tell whether a line has a text of several words, `but` one, or one that may be of several without spaces."""
+    """True if a line has a text of several words other than `but`, or one that may be several words without spaces."""
     texts = (value for _, _, value in _values(parse_any(raw)) if isinstance(value, str) and value != but)
     return any(len(each) >= 64 or not each.isascii() or len(each.split(maxsplit=1)) > 1 for each in texts)  # noqa: PLR2004
 
 
 def _values(entry: Any) -> Iterator[tuple[int, Any, Any]]:
-    """Yield all values in a line, each with a hash of the keys above it, and the last of them; None for a container."""
+    """Yield a line's values, each with a hash of its path and its last key. A container's value is None."""
     waiting = [(0, "", entry)]
     while waiting:
         path, key, value = waiting.pop()
@@ -176,7 +176,7 @@ def _values(entry: Any) -> Iterator[tuple[int, Any, Any]]:
 def identity(entry: Entry | None) -> int:
     """Hash the parts of an entry that no run rewrites: all values but objects, arrays, and long or replaced texts.
 
-    An entry's type is none of them: it may have become one that says nothing.
+    Its type is left out, because a run may change it to one without content.
     """
     kept = []
     for key, value in (entry or {}).items():
@@ -194,7 +194,7 @@ def identity(entry: Entry | None) -> int:
 
 
 def of_another(journal: Path) -> errors.Damaged:
-    """Make the error for a journal that mixes up two lines."""
+    """Build the error for a journal that mixes up two lines."""
     return errors.Damaged(
         "it names the original of another entry for a line of the session",
         where=journal,
@@ -204,9 +204,9 @@ def of_another(journal: Path) -> errors.Damaged:
 
 
 class Shown(NamedTuple):
-    """One original: its record, the journal that names it, its content as bytes, and the pack that has the journal.
+    """One original: its record, journal, content in bytes, and the pack with the journal, if any.
 
-    `is_ours`: all runs that the journal tells of are this user's, on this machine, and so is the pack.
+    `is_ours` is true if all runs in the journal, and the pack, are this user's on this machine.
     """
 
     record: BlockRecord
@@ -219,14 +219,13 @@ class Shown(NamedTuple):
 def show(ref: str, path: Path | str | None = None, policy: Policy = BALANCED) -> tuple[Shown, ...]:
     """Return the originals that a reference or a marker names: one, or all candidates if it is ambiguous.
 
-    Where no session is named, stores that this user made on this machine answer before all others.
-
-    Equal contents count once, and a damaged file is read as far as possible. Raises UsageError if it is no reference or
-    is not found; Refused if the session's store is elsewhere, or a link or pipe is in the way; NotASession; FileFailed
-    if a file that may hold it cannot be read; Damaged if the original does not read back.
+    If no session is named, stores that this user made on this machine take precedence. Equal contents count once, and a
+    damaged file is read as far as possible. Raises UsageError if the reference is invalid or unknown; Refused if the
+    session's store is elsewhere, or if a link or pipe is in the way; NotASession; FileFailed if a file that may hold it
+    can't be read; Damaged if the original can't be read back.
     """
     path = None if path is None else Path(path)
-    # Whoever copies from a session may take all of the marker.
+    # The user may paste the whole marker.
     ref = next(iter(references(ref)), ref)
     if len(ref) < FEWEST_DIGITS or not set(ref) <= set("0123456789abcdef"):
         remedy = "A reference is the 12 or more digits (0-9, a-f) in a marker."
@@ -251,7 +250,7 @@ def show(ref: str, path: Path | str | None = None, policy: Policy = BALANCED) ->
     if in_packs := _in_packs(ref, path):
         return in_packs
     if path is not None and path.is_file():
-        # No journal knows what a handoff refers to: the session itself has it.
+        # No journal knows the references of a handoff; the session itself has the content.
         own = store_of(path.absolute(), policy).journal
         with suppress(errors.NotASession):
             if found_there := _in_summary(ref, own, journals.load(own), path):
@@ -271,7 +270,7 @@ def show(ref: str, path: Path | str | None = None, policy: Policy = BALANCED) ->
 
 
 def _of_packed(named: str) -> str:
-    """Say what to type where a name is that of a packed session, and no reference."""
+    """If a name is a packed session rather than a reference, return how to use it."""
     # Imported here, as below.
     from sessioncompress.operations import packed
 
@@ -286,8 +285,8 @@ def _of_packed(named: str) -> str:
 
 
 def _in_packs(ref: str, path: Path | None) -> tuple[Shown, ...]:
-    """Find what a reference names in the store of a packed session."""
-    # Imported here: few references are looked for so far, and that module imports this one.
+    """Find a reference's content in the stores of packed sessions."""
+    # Imported here because few references get this far, and that module imports this one.
     from sessioncompress.operations import packed
 
     among = list(packed.packed_anywhere() if path is None else packed.packed_in([path]))
@@ -301,7 +300,7 @@ def _in_packs(ref: str, path: Path | None) -> tuple[Shown, ...]:
         found = [each._replace(pack=one.pack, is_ours=each.is_ours and one.pack.is_certain) for each in found]
         return [each._replace(journal=one.place.parent / each.journal.relative_to(copy.parent)) for each in found]
 
-    # As of stores, one's own answer first.
+    # As with stores, prefer this user's own.
     with_stores.sort(key=lambda each: not each.pack.is_certain)
     found = next((each.result for each in packed.each_packed(with_stores, search) if each.result), [])
     return tuple({each.content: each for each in found}.values())
@@ -327,7 +326,7 @@ def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:
 
 
 def around(policy: Policy = BALANCED) -> Iterator[Path]:
-    """Yield the folders in which the session of a reference is looked for where none is named."""
+    """Yield the folders to search for the session of a reference if none is named."""
     here = working_folder()
     if policy.backup_dir:
         yield here / backup_folder(policy.backup_dir, here)
@@ -348,14 +347,14 @@ def working_folder() -> Path:
 
 
 def mentions(ref: str, journal: Path) -> bool:
-    """Search a journal's bytes for a reference without parsing."""
+    """True if a journal's bytes contain a reference; doesn't parse it."""
     with journal.open("rb") as file:
         return holds(file, ref.encode())
 
 
 def _in_summary(ref: str, journal: Path, loaded: journals.Journal, named: Path | None) -> list[Shown]:
-    """Find what a summary's reference names, in the session beside whose store the journal lies."""
-    # Imported here: few references are a summary's.
+    """Find the content of a summary's reference, in the session that the journal belongs to."""
+    # Imported here because few references are in summaries.
     from sessioncompress.operations.checkpoints import said_first
 
     beside = session_of(journal)
@@ -392,7 +391,7 @@ def _in_journal(ref: str, journal: Path, named: Path | None) -> list[Shown]:
     shown: dict[bytes, Shown] = {}
     lost: list[tuple[str, errors.Unreadable]] = []
     with SalvagingReader(path) as originals:
-        # Many equal values may stand in one line, and in many lines: a line is read once, and a value held once.
+        # One line may have many equal values, and so may many lines. Read each line once, and keep each value once.
         for line, of_line in groupby(kept, lambda each: each[0]):
             assert line.place is not None
             blocks = [block for _, block in of_line]
@@ -410,5 +409,5 @@ def _in_journal(ref: str, journal: Path, named: Path | None) -> list[Shown]:
         return list(shown.values())
     if originals.way or any_readable(path, loaded):
         raise first
-    # No other original can be read either: restore would put nothing back.
+    # No other original can be read either, so a restore would restore nothing.
     raise errors.Unreadable(first.what, where=first.where, state=first.state, remedy=put_back(path, loaded.store_size))

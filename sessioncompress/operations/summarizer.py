@@ -1,7 +1,7 @@
-"""Let a model summarize: the way out of the machine, to a command or an endpoint, and which answers count.
+"""Let a model summarize: send data to a command or an endpoint, and check the answers.
 
-None of this runs unless the user's policy names one of them. No error or record has the key, an endpoint's address as
-it was given, or a word of an answer.
+This runs only if the user's policy names one of them. No error or record contains the key, the endpoint's address as
+given, or any word of an answer.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from sessioncompress.operations.old_part import OldPart, Unusable
 from sessioncompress.policy.model import OnFailure, Protocol, Summarizer
 
 LARGEST_PROMPT = 64 * 1024
-"""Bytes of a prompt."""
+"""Maximum bytes of a prompt."""
 _SHORT = 1_000
-"""Size of a summary in tokens up to which a model is asked for bullets: sections take much of its 400 words."""
+"""Tokens of a summary up to which a model is asked for bullets, since sections take up much of its 400 words."""
 _MOST_ANSWER = 1 << 20
-"""Bytes of an answer, with what encloses it."""
+"""Maximum bytes of an answer, including its envelope."""
 _MOST_COST = 1e9
 
 
 def is_used(rules: Summarizer) -> bool:
-    """Return true if a policy lets a model summarize."""
+    """True if a policy lets a model summarize."""
     return rules.command is not None or rules.endpoint is not None
 
 
@@ -72,7 +72,7 @@ def _find_program(rules: Summarizer) -> None:
     program = _words(rules)[0]
     if which(program) is not None:
         return
-    # A variable's value may be secret.
+    # Don't quote a variable's value, which may be secret.
     name, sets, _ = program.partition("=")
     remedy = "Correct --summarizer, or summarizer.command in your configuration; it is not run by a shell."
     if sets:
@@ -92,7 +92,7 @@ def _check_endpoint(rules: Summarizer) -> None:
     if not is_url:
         raise _wrong("the endpoint is not a URL", "Write it as in https://host/v1.")
     if "@" in parts.netloc:
-        # It would be sent in place of the key.
+        # It would be sent instead of the key.
         remedy = "Remove the part before the @; the key comes from the variable that --api-key-env names."
         raise _wrong("the endpoint's URL has a user or a password", remedy)
     if rules.protocol is Protocol.OPENAI and not rules.models:
@@ -109,7 +109,7 @@ def _check_endpoint(rules: Summarizer) -> None:
 
 
 def words_of(command: str, name: str, state: str, where: str | None = None) -> list[str]:
-    """Split a user's command line, which no shell reads. Raises UsageError if it is none."""
+    """Split a user's command line, which isn't run by a shell. Raises UsageError if it is invalid."""
     try:
         words, why = shlex.split(command), "it is empty"
     except ValueError as error:
@@ -143,9 +143,9 @@ def _redaction(rules: Summarizer) -> Callable[[str], str]:
 
 
 def _read_prompt(name: str) -> str:
-    path = Path(os.path.expanduser(name))  # noqa: PTH111 - leaves a home that is not there as it is
+    path = Path(os.path.expanduser(name))  # noqa: PTH111 - never raises
     if not path.is_absolute():
-        # It would not be clear relative to which folder, and anybody may write to a session's.
+        # It would be unclear which folder it is relative to, and anyone may be able to write to the session's.
         raise _wrong("the prompt's path is not absolute", "Start it with / or ~.")
     with failing(path, _NOTHING_SENT):
         found = path.stat()
@@ -167,7 +167,7 @@ def _read(path: Path) -> bytes:
 
 @cache
 def _piped(path: Path, device: int, number: int) -> bytes:
-    """Read a pipe, as of `--prompt <(...)`, which gives its text once."""
+    """Read a pipe, as in `--prompt <(...)`. Cached, because it can be read only once."""
     del device, number
     return _read(path)
 
@@ -180,7 +180,7 @@ def _wrong(what: str, remedy: str) -> UsageError:
 
 
 def destination(rules: Summarizer) -> str:
-    """Name the recipient: the program, or the endpoint's address without what may be secret."""
+    """Name the recipient: the program, or the endpoint's address without secrets."""
     if rules.command is not None:
         return f"the command {printable(Path(_words(rules)[0]).name)}"
     url = rules.endpoint or ""
@@ -191,9 +191,9 @@ def destination(rules: Summarizer) -> str:
 
 
 class Told(NamedTuple):
-    """The summary of a session, why models that were asked did not write it, and the cost that the endpoint reports.
+    """The summary of a session, why earlier models failed, and the cost that the endpoint reports.
 
-    `sent` are the tokens that each model is given, or would be.
+    `sent` is the number of tokens that each model gets, or would get.
     """
 
     summary: Summary
@@ -219,11 +219,11 @@ class Told(NamedTuple):
 
 
 def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True) -> Told:
-    """Let a model write the prose of a summary, if the policy names one; the facts stay those of the extract.
+    """Let a model write a summary's prose, if the policy names one. The extract provides the facts.
 
-    `kind` names the prompt; "update" and "short" are chosen here, for an earlier summary and for few tokens. `system`
-    replaces the prompt. Returns the extract if no model succeeds, or unless it `sends`. Raises FileFailed if the policy
-    does not want the extract then; UsageError.
+    `kind` names the prompt; "update" (after an earlier summary) and "short" (for few tokens) are chosen here. `system`
+    replaces the prompt. Returns the extract if no model succeeds, or if not `sends`. Raises FileFailed if the policy
+    doesn't allow the extract then; UsageError.
     """
     session, rules = old.session, old.session.policy.summarizer
     if not is_used(rules):
@@ -256,7 +256,7 @@ def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True)
 
 
 def _ask(old: OldPart, prompt: Prompt, spent: list[float]) -> tuple[Summary, str]:
-    """Ask the models in order until an answer passes the checks; return it, and how those before failed.
+    """Ask the models in order until an answer passes the checks; return it, and the earlier failures.
 
     Raises Unusable if none passes.
     """
@@ -276,7 +276,7 @@ def _run(rules: Summarizer, prompt: Prompt, where: str) -> str:
     given = prompt.whole.encode(errors="replace")
     done = process.run(_words(rules), given, seconds=rules.timeout_seconds, most=_MOST_ANSWER)
     if done.ended:
-        # We are being ended: do not write the extract either.
+        # This process is being ended, so don't write the extract either.
         raise FileFailed(f"the summarizer command failed: {done.failure}", where=where, state=NOT_CHANGED)
     if done.failure:
         raise Unusable(f"the command failed: {done.failure}")
@@ -284,8 +284,8 @@ def _run(rules: Summarizer, prompt: Prompt, where: str) -> str:
 
 
 def _post(rules: Summarizer, prompt: Prompt, model: str, spent: list[float]) -> str:
-    """Ask one model of an endpoint; add the cost that the endpoint reports to `spent`. Raises Unusable."""
-    # Imported here: it takes a second, and is an extra.
+    """Ask one model of an endpoint, and add the cost that the endpoint reports to `spent`. Raises Unusable."""
+    # Imported here because it takes a second, and is an optional dependency.
     import openai
 
     key = os.environ.get(rules.api_key_env, "")
@@ -304,7 +304,7 @@ def _post(rules: Summarizer, prompt: Prompt, model: str, spent: list[float]) -> 
         if _is_distrusted(error):
             raise Unusable("the endpoint's certificate is not trusted (SSL_CERT_FILE can name others)") from None
         raise Unusable("the endpoint cannot be reached") from None
-    except Exception:  # noqa: BLE001 - of several libraries, as of a header that the environment holds
+    except Exception:  # noqa: BLE001 - several libraries raise here, e.g. for a header from the environment
         raise Unusable("the request could not be made") from None
     if key and key in answer:
         raise Unusable("the answer quotes the key")
@@ -312,7 +312,7 @@ def _post(rules: Summarizer, prompt: Prompt, model: str, spent: list[float]) -> 
 
 
 def _finished(work: Coroutine[Any, Any, bytes]) -> bytes:
-    """Run a coroutine to its end, even if a loop runs already, as in a notebook."""
+    """Run a coroutine to its end, even inside a running event loop, as in a notebook."""
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
 
@@ -325,7 +325,7 @@ def _finished(work: Coroutine[Any, Any, bytes]) -> bytes:
 
 
 async def _answered(rules: Summarizer, prompt: Prompt, model: str, key: str) -> bytes:
-    """Read an endpoint's answer up to the size limit; the client repeats failed requests."""
+    """Read an endpoint's answer up to the size limit; the client retries failed requests."""
     import asyncio
 
     import openai
@@ -339,9 +339,9 @@ async def _answered(rules: Summarizer, prompt: Prompt, model: str, key: str) -> 
         url = parts._replace(path=f"{path}/chat/completions").geturl()
         body = {"model": model, "messages": [{"role": role, "content": text} for role, text in roles]}
     found = bytearray()
-    # For everything, waits included: an endpoint that sends a byte now and then never exceeds a limit per read.
+    # Limits the total time. A limit per read wouldn't stop an endpoint that sends a byte now and then.
     async with asyncio.timeout(rules.timeout_seconds), _client(rules, key) as client:
-        # As a stream, so that no more is read than allowed.
+        # Streamed, so that no more is read than allowed.
         stream = await client.post(url, cast_to=object, body=body, stream=True, stream_cls=openai.AsyncStream[object])
         async with stream:
             try:
@@ -349,7 +349,7 @@ async def _answered(rules: Summarizer, prompt: Prompt, model: str, key: str) -> 
                     found += chunk
                     if len(found) > _MOST_ANSWER:
                         break
-            except Exception:  # noqa: BLE001 - the HTTP library's own, whose name differs between versions
+            except Exception:  # noqa: BLE001 - the HTTP library's error, whose name depends on the version
                 raise Unusable("the endpoint's answer is cut off") from None
     if len(found) > _MOST_ANSWER:
         raise Unusable(f"the endpoint sent more than {_MOST_ANSWER:,} bytes")
@@ -362,7 +362,7 @@ def _client(rules: Summarizer, key: str) -> Any:
     import openai
 
     async def strip(request: Any) -> None:
-        # Others come from the environment and may be secret, such as an account.
+        # Other headers are set by the environment and may hold secrets, such as an account.
         sent = {"host", "connection", "content-length", "content-type", "accept", "user-agent"}
         for name in set(request.headers) - sent:
             del request.headers[name]
@@ -371,27 +371,26 @@ def _client(rules: Summarizer, key: str) -> Any:
             request.headers["Authorization"] = f"Bearer {key}"
 
     async def close_refusal(response: Any) -> None:
-        # Before its text is read, which may be long and may quote the key.
+        # Close before reading the text, which may be long and may quote the key.
         if not response.is_success:
             await response.aclose()
 
     options: dict[str, Any] = {"event_hooks": {"request": [strip], "response": [close_refusal]}}
     try:
         if _is_loopback(rules.endpoint or ""):
-            # What the user was told goes to this machine must not go through a proxy of the environment; its
-            # certificates count.
+            # If the user was told that data stays on this machine, it must not go through the environment's proxy. The
+            # environment's certificates still count.
             options |= {"trust_env": False, "verify": ssl.create_default_context()}
         http = openai.DefaultAsyncHttpxClient(follow_redirects=False, **options)
-    except Exception:  # noqa: BLE001 - of several libraries, which may quote what is secret in the address of a proxy
+    except Exception:  # noqa: BLE001 - errors of several libraries may quote a secret proxy address
         raise Unusable("the proxy or the certificates named in the environment cannot be used") from None
-    # The key is the hook's.
+    # The hook sets the key.
     return openai.AsyncOpenAI(
         api_key="none", base_url=rules.endpoint, max_retries=rules.retries, timeout=None, http_client=http
     )
 
 
 def _is_loopback(url: str) -> bool:
-    """Return true if a URL names this machine."""
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_loopback
@@ -400,7 +399,7 @@ def _is_loopback(url: str) -> bool:
 
 
 def _is_distrusted(error: BaseException | None) -> bool:
-    """Return true if a connection failed because of a certificate."""
+    """True if a connection failed because of a certificate."""
     from ssl import SSLCertVerificationError
 
     while error is not None:
@@ -411,12 +410,12 @@ def _is_distrusted(error: BaseException | None) -> bool:
 
 
 def _answer_in(raw: bytes, protocol: Protocol, spent: list[float]) -> str:
-    """Find the text in an endpoint's answer, and its cost if it is reported. Raises Unusable."""
+    """Extract the text of an endpoint's answer, and its cost if reported. Raises Unusable."""
     try:
         answer = orjson.loads(raw)
     except ValueError:
         raise Unusable("the endpoint's answer is not JSON") from None
-    # An endpoint may say what its answer cost, as OpenRouter does.
+    # Some endpoints, such as OpenRouter, report the cost of an answer.
     usage = answer.get("usage") if isinstance(answer, dict) else None
     cost = usage.get("cost") if isinstance(usage, dict) else None
     if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= _MOST_COST:

@@ -1,4 +1,4 @@
-"""A user's commands around a summary: what they are given, what their answers do, and how they fail."""
+"""A user's commands before and after a summary: their input, the effect of their answers, and their failures."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from sessioncompress.operations.summarizer import LARGEST_PROMPT, Told, is_used,
 from sessioncompress.policy.model import Policy
 
 BEFORE_COMMAND = "beforeCommand"
-"""Who wrote a summary, in the journal, if this command did."""
+"""The author of a summary, in the journal, if this command wrote it."""
 CANCELED = "the beforeCommand canceled it"
 SECONDS = 120.0
-"""The time limit of a user's command."""
+"""Time limit of a user's command."""
 
 
 class Answer(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The answer of the user's command before a session is summarized.
+    """The answer of the user's before-command.
 
-    `cancel`: leave the session. `summary` replaces what was said, `context` is added. `prompt` is for a model; without
-    one it has no effect. `preserve_data` is kept, and given to the command next time.
+    With `cancel`, leave the session unchanged. `summary` replaces the prose, and `context` is added. `prompt` is for a
+    model, and has no effect without one. `preserve_data` is kept and passed to the command next time.
     """
 
     cancel: bool = False
@@ -38,22 +38,21 @@ class Answer(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
 
     @property
     def preserved(self) -> str:
-        """The JSON text of what is kept; empty if nothing is."""
+        """The data to keep, as JSON text; empty if there is none."""
         return orjson.dumps(self.preserve_data).decode() if self.preserve_data else ""
 
 
 def others_sum_up(policy: Policy) -> bool:
-    """Return true if a command or a model is asked for a summary; they must not be asked for a refused session."""
+    """True if a command or a model writes the summary. They must not be asked about a session that will be refused."""
     return policy.before_command is not None or is_used(policy.summarizer)
 
 
 def summed_up(
     old: OldPart, kind: str, rule: str, kept: Sequence[int], *, dry_run: bool = False, sends: bool = True
 ) -> Told | None:
-    """Summarize with the answer of the user's command, or else let a model do it; None if the command cancels.
+    """Summarize with the answer of the user's command, or else with a model. Return None if the command cancels.
 
-    `kind` names the prompt as in or_extract(), `rule` what decided which lines are `kept`. Raises FileFailed,
-    UsageError.
+    `kind` names the prompt as in or_extract(). `rule` decided which lines are `kept`. Raises FileFailed, UsageError.
     """
     session, command = old.session, old.session.policy.before_command
     answer = Answer()
@@ -73,9 +72,9 @@ def summed_up(
 
 
 def tell_after(policy: Policy, where: str, form: str, run: str, summary: str, record: bytes | None) -> str:
-    """Tell the user's command what was written; return how it failed, empty if it did not. The summary stays.
+    """Tell the user's after-command what was written. Return its failure, or empty; the summary stays either way.
 
-    `record` is the journal's, None if the summary has none, empty if nothing was written.
+    `record` is the journal's record: None if the summary has none, empty if nothing was written.
     """
     if policy.after_command is None or record == b"":
         return ""
@@ -88,7 +87,7 @@ def tell_after(policy: Policy, where: str, form: str, run: str, summary: str, re
 
 
 def _given(old: OldPart, rule: str, kept: Sequence[int], *, dry_run: bool) -> Mapping[str, Any]:
-    """Collect what the command is given."""
+    """Return the input of the before-command."""
     session, besides = old.session, old.notes.besides
     reader = session.form.reader()
     earlier = (said.text for said in reader.said(session.entry(old.lines[0])) if said.say is Say.SUMMARY)
@@ -113,9 +112,9 @@ def _given(old: OldPart, rule: str, kept: Sequence[int], *, dry_run: bool) -> Ma
 
 
 def _ask_before(command: str, given: Mapping[str, Any], where: str) -> Answer:
-    """Ask the command about a session.
+    """Ask the before-command about a session.
 
-    Raises FileFailed if it fails or its answer is unusable, UsageError if it is not a command line.
+    Raises FileFailed if it fails or its answer is unusable, UsageError if it isn't a valid command line.
     """
     said = _run(command, BEFORE_COMMAND, given, where)
     try:
@@ -123,7 +122,7 @@ def _ask_before(command: str, given: Mapping[str, Any], where: str) -> Answer:
         kept = len(answer.preserved)
     except (DecodeError, ValueError, TypeError, RecursionError) as error:
         raise _failed(command, f"returned an unusable answer: {error}", where) from error
-    # The journal keeps the former.
+    # preserveData is stored in the journal, so it is limited more tightly.
     for what, size, most in (("preserveData", kept, 16 * 1024), ("a prompt", len(answer.prompt), LARGEST_PROMPT)):
         if size > most:
             raise _failed(command, f"returned {what} of more than {most // 1024} KB", where)
@@ -139,7 +138,7 @@ def _run(command: str, name: str, given: Mapping[str, Any], where: str) -> bytes
 
 
 def _failed(command: str, what: str, where: str, name: str = BEFORE_COMMAND) -> FileFailed:
-    # Its arguments may hold secrets.
+    # Leave out the arguments, which may hold secrets.
     program = command.split(maxsplit=1)[0]
     remedy = "Run the command by hand with such JSON on its stdin, and correct it."
     return FileFailed(f"the {name} {program} {what}", where=where, state=NOT_CHANGED, remedy=remedy)

@@ -1,4 +1,4 @@
-"""Check a session against its runs: what became of it since, and that every original is there and right."""
+"""Check a session against its runs: what changed since, and whether every original exists and is correct."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
 
 
 class ChangedLine(Struct, frozen=True, rename="camel"):
-    """A line that a run rewrote and another program changed since: its number, from 1, and what it refers to.
+    """A rewritten line that another program changed since: its number, counted from 1, and its references.
 
-    `later`: a run rewrote it that the store does not know.
+    `later` is set if the change is a run that the store doesn't know.
     """
 
     line: int
@@ -48,12 +48,12 @@ class ChangedLine(Struct, frozen=True, rename="camel"):
 
 
 class Since(NamedTuple):
-    """What became of a session since the runs over it.
+    """A session compared with its runs.
 
-    `rewritten` are the lines that stand as a run left them, `changed` those that were changed, and `gone` counts those
-    that are there in no form. `was_changed`: it does not begin with what a run left; false where no run noted that, and
-    of a document, which its agent writes anew whenever something comes. `is_marked` is false where no line but those
-    that a run rewrote holds a marker. `last` is the number of the newest run whose work can stand there.
+    `rewritten` are the lines as a run left them, `changed` those that were changed since, and `gone` is the number of
+    lines that no longer exist in any form. `was_changed` is true if the session doesn't start with what a run left. It
+    is false if no run recorded that, and for a document, which its agent rewrites for every addition. `is_marked` is
+    false if only rewritten lines hold markers. `last` is the number of the newest run whose work can be in the session.
     """
 
     rewritten: RewrittenLines
@@ -65,18 +65,18 @@ class Since(NamedTuple):
 
 
 def told_of(changed: Sequence[ChangedLine]) -> str:
-    """Write which lines were changed; nothing where none was."""
+    """Describe the changed lines, or return empty."""
     numbers, refs = [each.line for each in changed], [ref for each in changed for ref in each.refs]
     return joined(text.older(sum(each.later for each in changed)), text.changed_lines(numbers, refs))
 
 
 def since_runs(session: OpenSession, journal: Journal, originals: Path, form: str | None) -> Since:
-    """Find out what became of a session since its runs.
+    """Compare a session with its runs.
 
-    A line was changed if no run knows it, and it is of the same entry as one that is missing: by its id, or where
-    entries have none by a marker in it, or by its time. One that nobody can read may be such a line, too. Raises
-    NotASession, Refused where the store is that of another session, and Unreadable where a missing line's original
-    cannot be read.
+    A line counts as changed if no run knows it and it belongs to the same entry as a missing one: by its id, or if
+    entries have none, by a marker in it or by its time. An unreadable line may also be a changed one. Raises
+    NotASession, Refused if the store belongs to another session, and Unreadable if a missing line's original can't be
+    read.
     """
     rewritten, missing, is_marked = reading.find(session, journal)
     before = before_all(session, journal, originals) if missing else None
@@ -84,9 +84,9 @@ def since_runs(session: OpenSession, journal: Journal, originals: Path, form: st
         missing = with_removed(session, journal, before, missing)
     left, newest = left_by(session, journal), len(journal.runs) - 1
     was_changed = any(each.digest for each in journal.runs) and document_of(session.reader, session.size) is None
-    # Somebody put an older state back, in which earlier lines of an entry may stand.
+    # The user put back an older state, which may have earlier forms of entries.
     is_older = 0 <= left < newest and journal.runs[left].compressed_size == session.size
-    # Or it is what the newest run met, which was killed before the session changed.
+    # Or it is what the newest run started from, because that was killed before it replaced the session.
     is_met = 0 <= left < newest and journal.runs[newest].original_size == session.size
     was_changed &= not (left == newest >= 0 or is_older or is_met)
     if before is None or not missing or is_older:
@@ -107,11 +107,11 @@ def since_runs(session: OpenSession, journal: Journal, originals: Path, form: st
 
 
 def _changed(before: Before, missing: _Missing) -> Iterator[ChangedLine]:
-    """Find the lines that no run knows and that are of missing originals, or that nobody can read."""
+    """Find lines that no run knows and that belong to missing originals, and unreadable lines."""
     journal = missing.journal
     ours = {bytes.fromhex(line) for each in journal.checkpoints for line in each.lines}
     unread: list[ChangedLine] = []
-    # What left the session for a checkpoint may have been changed before.
+    # What a checkpoint removed may have been changed before that.
     for number, raw, whole in before.pieces():
         digest = sha256(raw).digest()
         row = reading.row_of(raw, digest, journal) if whole else None
@@ -120,13 +120,13 @@ def _changed(before: Before, missing: _Missing) -> Iterator[ChangedLine]:
         if (record := missing.of(raw)) is not None:
             yield ChangedLine(number + 1, tuple(missing.refs(record)), missing.is_later(raw, record))
         elif raw.strip() and _entry(raw) is None:
-            # A line that was cut off, perhaps.
+            # For example, a line that was cut off.
             unread.append(ChangedLine(number + 1, ()))
     yield from unread
 
 
 class _Missing:
-    """Originals of which no line is there, by what tells that a line is one of them that was changed."""
+    """Missing originals, indexed by what identifies their changed lines."""
 
     def __init__(
         self, journal: Journal, missing: Sequence[LineRecord], originals: OriginalsReader, form: Format
@@ -143,12 +143,12 @@ class _Missing:
                     self._by_ref.setdefault(ref, []).append(record)
 
     def refs(self, record: LineRecord) -> Sequence[str]:
-        """List what `show` prints of an original."""
+        """List the references by which `show` prints parts of an original."""
         rows = self.journal.originals(bytes.fromhex(record.sha256))
         return list(dict.fromkeys(block.ref for row in rows for block in self.journal.blocks_of(row)))
 
     def is_later(self, raw: bytes, record: LineRecord) -> bool:
-        """Tell whether a run that the journal does not know made this line of an original."""
+        """True if an unknown run made this line from an original."""
         if record.place is None or PREFIX_BYTES not in raw:
             return False
         blocks = reading.read_line(raw, self._form.reader()).blocks
@@ -157,7 +157,7 @@ class _Missing:
         return not lacks(self._originals.line(record.place, record.sha256), raw)
 
     def of(self, raw: bytes) -> LineRecord | None:
-        """Find the original of a line that no run knows: by its id, or else by a marker in it, or by its time."""
+        """Find the original of an unknown line: by its id, or else by a marker in it or by its time."""
         name, has_id = self._name(raw)
         candidates = [self._by_name.get(name, [])] if name is not None else []
         if not has_id and PREFIX_BYTES in raw:
@@ -171,7 +171,10 @@ class _Missing:
         return None
 
     def _name(self, raw: bytes) -> tuple[Hashable, bool]:
-        """Name the entry in a line by its id, and say so, or by its time and calls; None where there is neither."""
+        """Identify an entry by its id, or by its times and calls; the flag is true for an id.
+
+        None if it has neither.
+        """
         entry = _entry(raw)
         if entry is None:
             return None, False
@@ -189,17 +192,18 @@ def _entry(raw: bytes) -> Entry | None:
 
 
 class VerifyStats(Struct, frozen=True, rename="camel"):
-    """What `verify` checked in one session.
+    """The result of `verify` for one session.
 
-    `originals` were read and compared. `lines_without_original` were rewritten without keeping one, and cannot be
-    restored. `unknown_markers` are not in the journal: a tool printed them, or they are of another session or branch.
-    `lines_not_there` are in the store, but not in this older state of the session. The originals of
-    `markers_of_relatives` were read in the store of a session that this one was forked from, or continues.
-    `open_to_others`: other users may read the store. `foreign_files` are named like late links, but were not made by
-    this user's runs on this machine, and are ignored. `not_understood_at` are the lines that are not understood, by
-    their numbers, counted from 1. `changed` are rewritten lines that another program changed since. `was_changed`: the
-    session no longer begins with what its last run left. `elsewhere` counts, by the journals of its other stores, the
-    lines that only those know. `made_elsewhere`: not all runs that its store tells of are this user's, on this machine.
+    `originals` were read and compared. `lines_without_original` were rewritten without keeping one, and can't be
+    restored. `unknown_markers` are not in the journal: a tool printed them, or they belong to another session or
+    branch. `lines_not_there` are in the store, but not in this older state of the session. The originals of
+    `markers_of_relatives` were read in the store of a session that this one was forked from or continues.
+    `open_to_others` is set if other users can read the store. `foreign_files` are named like late links, but were not
+    made by this user's runs on this machine, and are ignored. `not_understood_at` lists the lines that were not
+    understood, counted from 1. `changed` are rewritten lines that another program changed since. `was_changed` is set
+    if the session no longer starts with what its last run left. `elsewhere` maps journals of its other stores to the
+    number of lines that only they know. `made_elsewhere` is set if not all runs in its store are this user's on this
+    machine.
     """
 
     path: str
@@ -225,8 +229,8 @@ class VerifyStats(Struct, frozen=True, rename="camel"):
 def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> VerifyStats:
     """Check a session and its store. Changes nothing. `form` as in compress_session().
 
-    Raises Damaged if an original or the record of a run is missing or wrong, also in another store of the session,
-    which another branch may need. Raises Refused, like restore, if the session has no journal, and markers that no
+    Raises Damaged if an original or a run's record is missing or wrong, also in another store of the session, which
+    another branch may need. Raises Refused, like restore, if the session has no journal, and has markers that no
     relative's journal knows. Raises other SessionCompressErrors as usual.
     """
     with open_session(Path(path), writing=False) as session:
@@ -245,7 +249,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
                 _read_originals(relative, left)
                 left = relatives.unknown_to(left, relative)
             except SessionCompressError as error:
-                # What one lacks, as where others wrote its store, another may have.
+                # Another store may have what this one lacks, for example if others wrote it.
                 wrong.append(error)
         unknown = relatives.unknown_to(strangers, *family)
         if wrong and len(unknown) < len(left):
@@ -257,16 +261,17 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         refuse_if_compacted(session, store, journal, form, text.elsewhere(elsewhere))
         before_all(session, journal, store.originals).refuse_if_stuck()
         since = since_runs(session, journal, store.originals, form)
-        # Those that left the session for a summary were read with it.
+        # Lines moved out of the session for a summary were read with it.
         checked = _originals(session, store, journal, since.rewritten) + journal.left
         damage.refuse_if_changed(store, journal)
         with suppress(Refused, OSError):
-            # Where the index may not be read, it is not known to be wrong.
+            # If the index can't be read, it isn't known to be wrong.
             if pointer := reading.pointers_of(session.path).wrong():
                 remedy = "Close the agent, and run 'sessioncompress compress' on it: that mends it first."
                 raise Damaged(pointer, where=session.path, state=NOT_CHANGED, remedy=remedy)
         if opaque:
-            # Git's markers are among the lines that are not understood: without any the session need not be read again.
+            # Git's markers are among the lines not understood, so without any there is no need to read the session
+            # again.
             reading.refuse_in_merge(session)
         lost = sum(record.place is None for record in since.rewritten.values())
         _check_others(store, others.all)
@@ -293,18 +298,18 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
 
 
 def _check_others(counts: Store, stores: Iterable[Store]) -> None:
-    """Raise Damaged where a store besides the one that counts is no longer as its runs left it."""
+    """Raise Damaged if an inactive store is no longer as its runs left it."""
     for store in stores:
         try:
             loaded = journals.load(store.journal)
             damage.refuse_if_changed(store, loaded)
-            # A killed move leaves originals alone, which the store that counts begins with.
+            # A killed move leaves only originals, which are the start of the active store.
             if (size_of(store.originals) or 0) > loaded.store_size and not recover.begins(store, counts):
                 what = "the journal of these originals is missing, or lacks a run"
                 remedy = f"Put it back from a backup{damage.or_from_git(store.journal)}."
                 raise Damaged(what, where=store.originals, state=NOT_CHANGED, remedy=remedy)
         except Refused:
-            # A link, or what is no file, is no store, and nothing of it is read.
+            # A link, or something that isn't a file, isn't a store, and is not read.
             continue
         except SessionCompressError as error:
             what = f"another store of the session, which other branches may need: {error.what}"
@@ -313,9 +318,9 @@ def _check_others(counts: Store, stores: Iterable[Store]) -> None:
 
 
 def _originals(session: OpenSession, store: Store, journal: Journal, rewritten: RewrittenLines) -> int:
-    """Read every original; compare it with its record, its blocks' records and its rewritten line. Count them.
+    """Check every original against its record, its blocks' records and its rewritten line; return their number.
 
-    A marker in a rewritten line refers to a value of that original, or stood in it before.
+    A marker in a rewritten line refers to a value of its original, or was already in it.
     """
     stands: dict[int | None, int] = {}
     named = defaultdict[int | None, set[str]](set)
@@ -347,23 +352,23 @@ def _originals(session: OpenSession, store: Store, journal: Journal, rewritten: 
             if any(ref.encode() not in line for ref in named.pop(newest, ()) if ref not in known):
                 raise of_another(store.journal)
             if original.sha256 != record.sha256 and original.place:
-                # An edit of what an earlier run left: its blocks are those of what the agent wrote.
+                # This edits an earlier run's result; its blocks refer to what the agent wrote.
                 entry = parse_any(originals.line(original.place, original.sha256))
-            # A run that kept no originals may have changed its own rewriting: its records say where in that one.
+            # A run that kept no originals may have changed its own result; then its records refer to that.
             for block in journal.blocks_of(row):
                 recorded(entry, block, store.journal)
     return len({journal.original_of(row) for row in kept})
 
 
 def _read_originals(relative: relatives.Relative, strangers: Iterable[relatives.Stranger]) -> None:
-    """Check the originals in a relative's store that the session's markers stand for. Raises Damaged."""
+    """Check a relative's originals of the session's markers. Raises Damaged."""
     journal = relative.journal
     rows = sorted({row for key in {each.key for each in strangers} for row in journal.replaced(key)})
     kept = [(line, block) for line, block in map(journal.block, rows) if line.place]
     if not kept:
         return
     if any(isinstance(line.place, InBlob) for line, _ in kept):
-        # Git may still have what it deletes before long.
+        # Git may still have an object that it will delete soon.
         damage.refuse_if_changed(relative.store, journal)
     with closing(OriginalsReader(relative.store.originals)) as originals:
         for line, block in kept:

@@ -39,7 +39,7 @@ _NOT_IN_JSON = frozenset(
 
 
 def line(stats: CompressionStats) -> str:
-    """Format one file's result, with all that is known of it."""
+    """Format one file's result with all details."""
     name = printable(stats.path)
     if not stats.is_smaller:
         opaque = f"; {_opaque(stats)}" if stats.lines_not_understood else ""
@@ -51,7 +51,6 @@ def line(stats: CompressionStats) -> str:
 
 
 def _opaque(stats: CompressionStats) -> str:
-    """Format how many lines are not understood."""
     number = stats.lines_not_understood
     stayed = counted(
         number, "line was not understood and was left alone", "lines were not understood and were left alone"
@@ -60,12 +59,12 @@ def _opaque(stats: CompressionStats) -> str:
 
 
 def arrow(stats: CompressionStats) -> str:
-    """Word what stands between a size before and after."""
+    """Return the text between a size before and after."""
     return "would become" if stats.status is Status.WOULD_COMPRESS else "->"
 
 
 def tokens(stats: CompressionStats) -> str:
-    """Format the tokens before and after a run, and what the agent recorded."""
+    """Format the tokens before and after a run, and the agent's recorded number."""
     return f"tokens {stats.tokens_before:,} -> {stats.tokens_after:,} ({_estimated(stats)})"
 
 
@@ -95,12 +94,12 @@ def compact_line(stats: CompactStats) -> str:
 
 
 def sending(tokens: int) -> str:
-    """Word how much a run would send to a model."""
+    """Format how much a run would send to a model."""
     return f"a run would send {tokens:,} tokens"
 
 
 def author(by: str, model: str) -> str:
-    """Word who wrote a summary, where it is not the extract."""
+    """Name the author of a summary unless it is the extract."""
     if by in ("", EXTRACTIVE):
         return ""
     return f" by the model {printable(model)}" if model else f" by the {by}"
@@ -111,7 +110,7 @@ def _uncached(stats: CompressionStats) -> str:
 
 
 def change(stats: CompressionStats, become: str = "->") -> str:
-    """Format what a run did, or would do: sizes before and after, the blocks it replaced, and the store."""
+    """Format a run's actual or expected effect: sizes before and after, replaced blocks, and the store."""
     by = smaller(stats.original_size, stats.compressed_size)
     before = stats.original_size
     sizes = f"{kb(before)} {become} {kb(stats.compressed_size, before)}"
@@ -130,7 +129,7 @@ def replaced(stats: CompressionStats) -> str:
 
 
 def warnings(stats: CompressionStats) -> list[str]:
-    """List what the user should look at in this session."""
+    """List warnings about this session for the user."""
     name, found = printable(stats.path), []
     if number := stats.markers_without_journal:
         found.append(
@@ -166,7 +165,7 @@ def total(all_stats: Sequence[CompressionStats]) -> CompressionStats:
 
 
 def total_lines(all_stats: Sequence[CompressionStats], *, passed_over: int = 0) -> list[str]:
-    """Format the end of a run: the files by status, and what of them was changed, with and without the stores."""
+    """Format the end of a run: the files by status, and the change in size with and without stores."""
     by_status = {status.replace("-", " "): sum(stats.status is status for stats in all_stats) for status in Status}
     head = files_line(len(all_stats), by_status, f"{passed_over} {PASSED_OVER}" if passed_over else "")
     changed = [stats for stats in all_stats if stats.is_smaller]
@@ -176,7 +175,7 @@ def total_lines(all_stats: Sequence[CompressionStats], *, passed_over: int = 0) 
 
 
 def changes(all_stats: Sequence[CompressionStats], become: str) -> list[str]:
-    """Format what runs over several sessions did, or would do, in one line each for bytes, tokens and blocks."""
+    """Format the effect of runs over several sessions, one line each for bytes, tokens and blocks."""
     summed = total(all_stats)
     in_all = summed.compressed_size + summed.store_size
     before = summed.original_size + summed.store_size - sum(stats.store_added for stats in all_stats)
@@ -186,7 +185,7 @@ def changes(all_stats: Sequence[CompressionStats], become: str) -> list[str]:
     return [
         f"  sessions: {sizes}, {by}; stores {kb(summed.store_size, before)}",
         f"  with the stores: {with_stores}, {smaller(before, in_all)}",
-        # Of the others, some were not read.
+        # Only changed sessions count, because some others were not read.
         f"  of those changed: {tokens(total([stats for stats in all_stats if stats.is_smaller]))}",
         f"  replaced: {replaced(summed)}",
     ]
@@ -208,7 +207,7 @@ def _totals(all_stats: Sequence[CompressionStats]) -> dict[str, Any]:
 
 
 def inspected(stats: SessionStats) -> list[str]:
-    """Format what `stats` says of one session around the table of its shares: what it is, and what a run would do."""
+    """Format the text of `stats` for one session, before and after the table of shares."""
     turns = counted(stats.turns, "turn", "turns")
     head = f"{stats.format}, {kb(stats.size)}, {stats.lines:,} lines, {turns}, store {kb(stats.store_size)}"
     would = stats.would
@@ -224,7 +223,7 @@ def inspected(stats: SessionStats) -> list[str]:
 
 
 def inspected_total(all_stats: Sequence[SessionStats], reached: Sequence[SessionStats]) -> list[str]:
-    """Format the sums of `stats` over several sessions; those not `reached` by a run are packed."""
+    """Format the totals of `stats` over several sessions. A run skips packed ones, which are not in `reached`."""
     size, stores = (sum(getattr(stats, name) for stats in all_stats) for name in ("size", "store_size"))
     head = f"{kb(size)}, stores {kb(stores, size)}"
     if packed := len(all_stats) - len(reached):
@@ -236,7 +235,7 @@ def inspected_total(all_stats: Sequence[SessionStats], reached: Sequence[Session
 
 
 def sessions_document(all_stats: Sequence[SessionStats], reached: Sequence[SessionStats]) -> dict[str, Any]:
-    """Build the `--json` document of `stats`; a run does not reach those that are packed."""
+    """Build the `--json` document of `stats`; a run skips packed sessions."""
     # A dry run names the session by its real path.
     files = [to_json(each) | {"would": _file(replace(each.would, path=each.path))} for each in all_stats]
     totals = {key: sum(each[key] for each in files) for key in ("size", "storeSize", "lines", "turns")}
@@ -245,7 +244,7 @@ def sessions_document(all_stats: Sequence[SessionStats], reached: Sequence[Sessi
 
 
 def at_stake(stats: ForgetStats, *, done: bool = False) -> str:
-    """Format what `forget` deletes, what cannot be restored after that, and what stays."""
+    """Format what `forget` deletes, what can't be restored after that, and what stays."""
     stays = f", and what {counted(stats.packs, 'pack', 'packs')} kept of it" if stats.packs else ""
     stays += f", but for {links_kept(stats.links_kept)}" if stats.links_kept else ""
     stays += f"; of {stats.in_commits:,} only the places go: git still has the lines" if stats.in_commits else ""
@@ -268,7 +267,7 @@ def at_stake(stats: ForgetStats, *, done: bool = False) -> str:
 
 
 def links_kept(number: int) -> str:
-    """Format the number of late links that stay, and why they do."""
+    """Format the number of late links that stay, and the reason."""
     lines = "lines that came late, may still come, or belong to another machine or user"
     return counted(number, f"late link with {lines}", f"late links with {lines}")
 
@@ -284,7 +283,7 @@ def verified(stats: VerifyStats) -> str:
 
 
 def noticed(stats: VerifyStats) -> list[str]:
-    """Format what the user should know of a session though it is right."""
+    """Format notes about a session that is otherwise fine."""
     known = counted(stats.markers_of_relatives, "marker", "markers")
     known = f"{known} with originals in a relative's store, checked, all good" if stats.markers_of_relatives else ""
     # Imported here, as above.
@@ -304,12 +303,12 @@ def noticed(stats: VerifyStats) -> list[str]:
 
 
 def verified_total(all_stats: Sequence[VerifyStats]) -> str:
-    """Format the sums of `verify` over several sessions."""
+    """Format the totals of `verify` over several sessions."""
     return f": {sum(stats.lines for stats in all_stats):,} lines, {_kept(*all_stats)}"
 
 
 def gone(sessions: Sequence[str], chosen: str) -> str:
-    """Format which sessions are not there though their stores are; `chosen` chooses them again."""
+    """Format the missing sessions whose stores exist; `chosen` are arguments that select them again."""
     what = counted(
         len(sessions), "session is gone, but its store is there", "sessions are gone, but their stores are there"
     )
@@ -321,7 +320,7 @@ def gone(sessions: Sequence[str], chosen: str) -> str:
 
 
 def taken(packed: Sequence[tuple[str, str, bool]]) -> str:
-    """Format in whose places there are files, of packed sessions: by place, archive, and whether that is one's own."""
+    """Format packed sessions whose paths are taken by files, given as (path, archive, is the user's own)."""
     what = counted(len(packed), "session is packed, but a file is", "sessions are packed, but files are")
     others = {True: "", False: ", which others may have made"}
     names = listed([f"{printable(place)} (in {printable(archive)}{others[own]})" for place, archive, own in packed])
@@ -331,7 +330,7 @@ def taken(packed: Sequence[tuple[str, str, bool]]) -> str:
 
 
 def packs_kept(packs: Sequence[str]) -> str:
-    """Format the packs that `forget` leaves as they are."""
+    """Format the packs that `forget` leaves unchanged."""
     why = "others may have made it, it cannot be read, or what is in it is not back"
     what = counted(len(packs), "pack may still hold", "packs may still hold")
     return f"{what} what was to go: {listed(list(map(printable, packs)))} ({why}). Unpack what you need, and delete it."
