@@ -1,4 +1,4 @@
-"""What the user chose: the sessions of PATHS, of URLs or by options, and how a command goes over them."""
+"""The sessions that the user chose by PATHS, URLs or options, and the settings for working through them."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
     from sessioncompress.store.packing import Packed
 
 MOST_TYPED = 3
-"""Paths that a message repeats."""
+"""Maximum number of paths that a message repeats."""
 _MOST_PROJECTS = 5
 
 
 def typed(paths: Sequence[Path], backup_dir: Path | None, config: Path | None = None) -> list[str]:
-    """Write the arguments that name some files, or of many their folders, and what says where their stores are."""
+    """Return arguments that name these files, or just their folders if there are many, and the stores' location."""
     if len(paths) > MOST_TYPED:
         paths = list(dict.fromkeys(each if is_folder(each) else each.parent for each in paths))
-    # A name that begins with a dash would be an option.
+    # A name that starts with a dash would be parsed as an option.
     words = [quote(f"./{path}" if str(path).startswith("-") else str(path)) for path in paths]
     options_of = {"--backup-dir": backup_dir, "--config": config}
     return words + [f"{name} {quote(str(path))}" for name, path in options_of.items() if path]
 
 
 class Chosen(NamedTuple):
-    """The sessions that the user chose, by PATHS or by options, and how a command works through them."""
+    """The sessions that the user chose by PATHS or options, and the settings for working through them."""
 
     paths: tuple[Path, ...] = ()
     everything: bool = False
@@ -71,38 +71,38 @@ class Chosen(NamedTuple):
 
     @property
     def urls(self) -> Sequence[str]:
-        """The URLs that name sessions in object stores."""
+        """URLs of sessions in object stores."""
         return self.places.urls if self.places else ()
 
     @property
     def by_options(self) -> bool:
-        """Whether options choose the sessions: the user named none of them, nor a folder."""
+        """True if options chose the sessions, and the user named no file or folder."""
         return not (self.paths or self.urls)
 
     @property
     def rehearses(self) -> bool:
-        """Whether nothing is to be changed."""
+        """True if nothing will be changed."""
         return self.dry_run or self.check
 
     @property
     def asks(self) -> bool:
-        """Whether to ask first: nobody has named what is to be changed, and somebody at a terminal can answer."""
+        """True if the command must ask first: options chose the sessions, and a user at a terminal can answer."""
         return self.by_options and self.may_ask
 
     @property
     def may_ask(self) -> bool:
-        """Whether somebody at a terminal can answer a question before something is changed."""
+        """True if a change needs confirmation and a user at a terminal can answer."""
         return options.may_be_asked() and not (self.yes or self.rehearses)
 
     @property
     def is_one(self) -> bool:
-        """Whether the user named one file, and no archive of several."""
+        """True if the user named one file that isn't an archive of several."""
         if self.urls:
             return len(self.urls) == 1 and self.urls[0].endswith((".jsonl", ".json"))
         return len(self.paths) == 1 and not any(each(self.paths[0]) for each in (is_folder, is_archive, is_database))
 
     def typed(self, backup_dir: Path | None = None, config: Path | None = None) -> str:
-        """Write the arguments that choose the same sessions again, for a shell."""
+        """Return shell arguments that choose the same sessions again."""
         words = ["--all"] if self.everything else []
         words += ["--agent", self.agent] if self.agent else []
         words += ["--project", quote(str(self.project))] if self.project else []
@@ -113,20 +113,20 @@ class Chosen(NamedTuple):
 
     @property
     def age(self) -> str:
-        """The least age of the sessions, as a user could type it."""
+        """The minimum age in the form that a user would type."""
         seconds = self.older_than or 0
         name, unit = next(each for each in reversed(options.AGE.items()) if not seconds % each[1])
         return f"{seconds // unit}{name}"
 
     def sessions(self, search: Search | None = None) -> Iterator[Found]:
-        """Find the sessions, or say why there is none; `search` says which files mean what to the command."""
+        """Yield the chosen sessions, or explain on stderr why there are none. `search` resolves paths to sessions."""
         if self.places:
             return self.places.find(Globs(self.include, self.exclude), self.older_than, stores=search is not None)
         found = self.found(search or discover)
         return found if self.quiet else _or_told(found, self, search or discover)
 
     def found(self, search: Search) -> Iterator[Found]:
-        """Find the sessions, and say nothing."""
+        """Yield the chosen sessions without messages."""
         if self.by_options:
             from sessioncompress.operations.sessions import sessions
 
@@ -137,12 +137,12 @@ class Chosen(NamedTuple):
         return chain(files, self._rows(search))
 
     def _rows(self, search: Search) -> Iterator[Found]:
-        """Find the sessions in databases; what is no plain search is for those with stores."""
+        """Yield the sessions in databases. Any search other than discover() wants only those with stores."""
         named = [each for each in self.paths if names_rows(each)]
         named += [each for path in self.paths if is_folder(path) for each in table.databases_in(path)]
         if not (named or self.by_options):
             return
-        # Imported here: most sessions are files.
+        # Imported here because most sessions are files.
         from sessioncompress.operations import database
 
         stores = search is not discover
@@ -152,7 +152,7 @@ class Chosen(NamedTuple):
             yield from database.found_in(path, self.selection, stores=stores)
 
     def left_out(self, search: Search) -> str:
-        """Word how many sessions are here that are not chosen, and why."""
+        """Describe how many sessions here were not chosen, and why."""
         from sessioncompress.store.packing import Packed
 
         of_any_age = self._replace(older_than=None)
@@ -165,21 +165,21 @@ class Chosen(NamedTuple):
         )
 
     def packed(self, taken: Callable[[Packed], object] = lambda _: None) -> Iterator[Packed | SessionCompressError]:
-        """Find the packed sessions that are chosen; see selected()."""
+        """Find the chosen packed sessions; see selected()."""
         from sessioncompress.operations.packed import selected
 
         return selected(self.paths, self.selection, taken, self.places)
 
     @property
     def selection(self) -> Selection:
-        """The selection that the options make."""
+        """The selection that the options describe."""
         from sessioncompress.operations.sessions import Selection
 
         return Selection(self.agent, self.project, self.older_than, Globs(self.include, self.exclude))
 
 
 def _is_packed(path: Path) -> bool:
-    """Tell whether a path is an archive, or nothing is there but what was is packed: who reads packs finds it there."""
+    """True if a path is an archive, or if its session is packed. Commands that read packs find it there."""
     if os.path.lexists(path):
         return is_archive(path)
     from sessioncompress.operations.packed import packed_at
@@ -188,7 +188,7 @@ def _is_packed(path: Path) -> bool:
 
 
 def _or_told(found: Iterable[Found], chosen: Chosen, search: Search) -> Iterator[Found]:
-    """Yield the sessions; where there is none, say on stderr where it looked, and what was left out or is there."""
+    """Yield the sessions. If there are none, explain on stderr where they were searched and what was left out."""
     for link in table.links(table.named_roots(chosen.agent), own=False) if chosen.by_options else ():
         options.warn(f"{with_tilde(str(link))} is skipped: the link or its folder is not yours")
     is_none = True
@@ -199,7 +199,7 @@ def _or_told(found: Iterable[Found], chosen: Chosen, search: Search) -> Iterator
         return
     said = chosen.left_out(search)
     if chosen.project and not said:
-        # Imported here: hardly any run needs it.
+        # Imported here because few runs need it.
         from sessioncompress.operations.packed import projects_instead
 
         if projects := projects_instead(chosen.selection):
@@ -216,14 +216,14 @@ def _or_told(found: Iterable[Found], chosen: Chosen, search: Search) -> Iterator
 
 
 def chosen(values: dict[str, Any], *, packed: bool, or_all: bool) -> Chosen:
-    """Take out of a command's options what sessions are chosen and how it goes over them. Raises click.UsageError."""
+    """Take the options that choose sessions out of `values` and return them. Raises click.UsageError."""
     made = Chosen(**{name: values.pop(name) for name in Chosen._fields if name in values})
     made = made._replace(reads_packed=packed)
     remote: tuple[Any, ...] = tuple(path for path in made.paths if isinstance(path, str))
     if remote and len(remote) < len(made.paths):
         raise click.UsageError("local paths and URLs of object stores can't be combined; use one run for each")
     if remote:
-        # Imported here: most sessions lie on a disk.
+        # Imported here because most sessions are local.
         from sessioncompress.operations.cloud import Places
 
         made = made._replace(paths=(), places=Places(remote))
@@ -241,9 +241,9 @@ def chosen(values: dict[str, Any], *, packed: bool, or_all: bool) -> Chosen:
         return made
     if scheduler is not None and made.jobs is not None:
         raise click.UsageError("--jobs starts a cluster of its own; it can't be combined with --scheduler")
-    # Imported here: most runs work on this machine alone.
+    # Imported here because most runs don't use a cluster.
     from sessioncompress.operations import cluster
 
-    # Workers have working folders of their own.
+    # Workers have their own working folders.
     paths = tuple(path.absolute() for path in made.paths)
     return made._replace(paths=paths, jobs=None, engine=cluster.engine(scheduler, made.jobs))

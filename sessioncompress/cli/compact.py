@@ -1,6 +1,6 @@
 """`compact`: replace the old part of sessions, for the model, by a summary in their agent's own form.
 
-With `--ask` it asks at a terminal what matters in what comes next.
+With `--ask` it asks at a terminal what matters next.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from sessioncompress.policy.model import Rule
 from sessioncompress.policy.sources import Policies
 
 _HOW_MUCH = {"keep_tokens": "tokens", "keep_messages": "messages"}
-"""The options that say how much stays, each with the rule that it is for."""
+"""Options for how much stays, and the value of --keep that each needs."""
 _OFTEN = {"actTokens": 200_000, "actMessages": 100}
-"""The keys of the rule `deliberate` that say how often it acts, and the most that each may say."""
+"""Keys that set how often the rule `deliberate` acts, and their maximum when raised here."""
 
 
 class Compact(SessionCommand[CompactStats]):
@@ -123,7 +123,7 @@ class Compact(SessionCommand[CompactStats]):
 
     def handed_to(self, found: Found) -> dict[str, Any]:
         path = found.path if found.remote is None else None
-        # A goal says how a session is cut, unless an option or a policy file does.
+        # A goal determines the cut unless an option or a policy file does.
         is_said = any(self.overrides[name] is not None for name in ("keep", *_HOW_MUCH))
         chooses_cut = not is_said and not self.policies.says(path, "compact.keep")
         return self.handed | {"goal": self.wanted._replace(chooses_cut=chooses_cut)}
@@ -202,10 +202,10 @@ compact = Compact.command("compact session.jsonl --dry-run")
 
 
 def _ask(path: Path, policies: Policies, goal: Goal, *, if_due: bool, form: str | None) -> Goal:
-    """Ask for the goal of a session that is about to be compacted; without an answer there is none.
+    """Ask for the goal of a session that is about to be compacted. Without an answer, return `goal` unchanged.
 
-    What the user wants to be asked less often is written into their own policy. Raises Refused or FileFailed where that
-    cannot be done; no session is changed then.
+    If the user asks for fewer questions, write that to their own policy. Raises Refused or FileFailed if that fails;
+    then no session is changed.
     """
     policy = policies.of(path)
     if not options.may_be_asked():
@@ -215,7 +215,7 @@ def _ask(path: Path, policies: Policies, goal: Goal, *, if_due: bool, form: str 
     except UsageError:
         raise
     except SessionCompressError:
-        # The run says what is wrong.
+        # The run will report the error.
         return goal
     if found is None or not (policy.compact.ask or found.budget.is_valve):
         return goal
@@ -250,7 +250,7 @@ def _ask(path: Path, policies: Policies, goal: Goal, *, if_due: bool, form: str 
 
 
 def _line(seconds: float | None = None) -> str | None:
-    """Read a line from the terminal; None if none comes in time, or none can come any more."""
+    """Read a line from the terminal, or None at the timeout or at the end of input."""
     if not select.select([sys.stdin], [], [], seconds)[0]:
         return None
     line = sys.stdin.readline()
@@ -258,12 +258,12 @@ def _line(seconds: float | None = None) -> str | None:
 
 
 def _changes(path: Path, policies: Policies) -> dict[str, tuple[str, str, dict[str, Any]]]:
-    """List the answers that set keys of the user's own policy: their words, the section, and the keys."""
+    """List the answers that change the user's own policy: their text, section, and keys."""
     if policies.writable is None:
         return {}
     found: dict[str, tuple[str, str, dict[str, Any]]] = {}
     budget = policies.of(path).budget
-    # What a file near the session says is anybody's: its numbers are not made the user's.
+    # Files near the session are untrusted, so don't copy their numbers into the user's policy.
     if budget.rule is Rule.DELIBERATE and not _others(path, policies, "budget", (*_OFTEN, "frequencyMultiplier")):
         raised = (int(each * budget.frequency_multiplier + 0.5) for each in (budget.act_tokens, budget.act_messages))
         values = {key: min(each, most) for (key, most), each in zip(_OFTEN.items(), raised, strict=True)}
@@ -273,7 +273,7 @@ def _changes(path: Path, policies: Policies) -> dict[str, tuple[str, str, dict[s
 
 
 def _set(path: Path, policies: Policies, section: str, values: dict[str, Any]) -> None:
-    """Set keys in the user's own policy, after showing them; say so where another file wins over it."""
+    """Set keys in the user's own policy and print them. Warn if another file overrides it."""
     file = policies.writable
     assert file is not None
     echo_wrapped(printable(f"{file}: {json.dumps({section: values})}"), err=True)
@@ -283,7 +283,7 @@ def _set(path: Path, policies: Policies, section: str, values: dict[str, Any]) -
 
 
 def _others(path: Path, policies: Policies, section: str, keys: Iterable[str]) -> set[Path]:
-    """Find the files besides the user's own that set some keys."""
+    """Find other files than the user's own that set any of the keys."""
     names = {f"{section}.{key}" for key in keys}
     files = {each.file for each in policies.settings(path) if each.key in names and each.file}
     return {each for each in files if os.path.realpath(each) != os.path.realpath(policies.writable or "")}

@@ -68,7 +68,7 @@ class Compress(SessionCommand["CompressionStats"]):
 
     @staticmethod
     def work(each: Each, **how: Any) -> CompressionStats:
-        # Imported here, as below: a run with nothing to do is faster without.
+        # Imported here, as below, because a run with nothing to do is faster without.
         from sessioncompress.operations.compress import compress_session
 
         return compress_session(each.path, each.policy, dry_run=each.dry_run, named=each.found.named, **how)
@@ -83,7 +83,7 @@ class Compress(SessionCommand["CompressionStats"]):
         self.handed["run_id"] = text.run_id(time.time())
         found, self.titles = list(found), dict[str, str]()
         if self.chosen.by_options:
-            # They were read for their titles already.
+            # Their titles are already known.
             from sessioncompress.operations.sessions import Session, folder_of
 
             sessions = [(each, folder_of(each.project)) for each in found if isinstance(each, Session)]
@@ -104,13 +104,13 @@ class Compress(SessionCommand["CompressionStats"]):
         is_known = skipped.status == triage.UNCHANGED
         if not found.named and not is_known:
             return skipped
-        # A file that the user named may be no session; places of one that its agent keeps elsewhere are put right.
+        # Open the file if the user named it, as it may not be a session, or if the agent's offsets into it need repair.
         has_places = not self.chosen.rehearses and triage.has_places(found.path)
         return skipped if not has_places and (is_known or triage.is_plainly_session(found.path)) else None
 
     def frees(self, session: Session) -> int | None:
         policy = options.policy_of(session, self.policies)
-        # Imported here: a run that asks nothing is faster without.
+        # Imported here because a run that asks nothing is faster without.
         from sessioncompress.operations.sessions import not_due
 
         path, reason = not_due(session, policy, force=self.given.force)
@@ -149,13 +149,13 @@ class Compress(SessionCommand["CompressionStats"]):
         return wording.total_lines(done.files, passed_over=done.others[PASSED_OVER])
 
     def hints(self, done: Done[CompressionStats]) -> None:
-        """Warn of folders in which a run could change nothing; tell how to take back what was written."""
+        """Warn about folders that a run can't change, and print the command that undoes the run."""
         chosen = self.chosen
         changing = [stats for stats in done.results if stats.is_smaller] if chosen.rehearses and not chosen.urls else []
         for folder in dict.fromkeys(Path(stats.path).parent for stats in changing):
             if not os.access(folder, os.W_OK | os.X_OK):
                 options.warn(f"{folder} is not writable: a run would change nothing in it")
-        # Without originals there is no way back.
+        # Without originals the run can't be undone.
         runs = (each.run for each in done.results if chosen.urls or self.policies.of(Path(each.path)).keep_backup)
         output.tell_of_undo(runs, *self.where, chosen.urls, quiet=chosen.quiet)
         written = [stats for stats in done.results if stats.is_smaller and stats.run] if not chosen.quiet else []
@@ -163,7 +163,7 @@ class Compress(SessionCommand["CompressionStats"]):
             kept = text.counted(final, "session", "sessions")
             click.echo(f"no originals of {kept} are kept: this cannot be undone", err=True)
         if not (chosen.rehearses or chosen.urls or chosen.quiet):
-            # Where git does not answer, nothing is told.
+            # If git fails, print nothing.
             with suppress(SessionCompressError):
                 _tell_of_hidden((Path(each.path) for each in done.results if each.is_smaller), self.policies)
 
@@ -175,7 +175,7 @@ compress = Compress.command("compress ~/.pi/agent/sessions")
 
 
 def _tell_of_hidden(paths: Iterable[Path], policies: Policies) -> None:
-    """Tell of sessions that git tracks, though it does not see their originals; by the index, which is read quickly."""
+    """Report sessions that git tracks while their originals are hidden from it. Reads the index, which is fast."""
     from sessioncompress.store import folder, git
 
     tracked = 0

@@ -1,4 +1,4 @@
-"""`forget`: delete the stores of sessions, after saying what that loses."""
+"""`forget`: delete the stores of sessions, after reporting what will be lost."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Forget(SessionCommand[ForgetStats]):
     def on_database(self, path: Path, rows: Sequence[Found]) -> DatabaseStats | None:
         from sessioncompress.operations.database import is_due, rewritten
 
-        # What runs replaced may still be in free bytes of the database.
+        # Replaced content may remain in the database's free pages.
         return rewritten(path) if is_due(path) and not self.chosen.dry_run else None
 
     def refuse(self) -> None:
@@ -92,12 +92,12 @@ class Forget(SessionCommand[ForgetStats]):
         return ForgetStats(str(found.path), gone=not os.path.lexists(found.path), kept=kept)
 
     def over(self, found: Iterable[Found]) -> Done[ForgetStats]:
-        """Go over the sessions, and once more over those whose stores the user gives up."""
+        """Work through the sessions once, then again through those whose stores the user agrees to delete."""
         given, limited = self.given, self.given.max_size is not None or self.chosen.older_than is not None
         only = Only(given.gone, given.unneeded, time.time() if limited else math.inf)
         found = list(found)
         self.kept: dict[Path, str] = {}
-        """The sessions whose stores stay, and why."""
+        """Sessions whose stores stay, with the reason."""
         if given.gone or given.unneeded or limited:
             if given.gone and not self.chosen.is_one:
                 found = [each for each in found if each.error is not None or not os.path.lexists(each.path)]
@@ -127,16 +127,16 @@ class Forget(SessionCommand[ForgetStats]):
         if stats.kept:
             return Words(f"{name}: {KEPT}: {stats.kept}", left=(KEPT, stats.kept))
         if not stats.bytes_deleted:
-            # Of several, those that there is nothing to say of are counted in the total.
+            # With many sessions, those without news only count in the total.
             is_news = stats.links_kept or stats.markers
             return Words(f"{name}: {_without_a_store(stats)}", left=None if is_news else nothing)
         if self.handed["deletes"]:
-            # Of several what goes was said before the question.
+            # With many sessions, this was printed before the question.
             is_news = self.chosen.yes or stats.markers
             said = f"{name}: {DELETED} {at_stake(stats, done=True)}{_unknown(stats)}"
             return Words(said, left=None if is_news else nothing)
         if self.chosen.is_one and not self.chosen.dry_run:
-            # The question says it.
+            # The question includes this.
             return None
         return Words(f"{name}: would delete {at_stake(stats)}")
 
@@ -166,7 +166,7 @@ class Forget(SessionCommand[ForgetStats]):
     def codes(self, done: Done[ForgetStats]) -> list[int]:
         left = (each.links_kept or each.packs_kept or (each.markers and not each.kept) for each in done.results)
         stays = any(left) or any(each.reason for each in self.databases)
-        # Originals remain in a pack, so a secret in them is not deleted yet.
+        # The originals are still in a pack, so a secret in them isn't deleted.
         only_packed = self.chosen.paths and not done.files and any(True for _ in self.chosen.packed())
         return [Refused.exit_code if stays or only_packed else 0]
 
@@ -185,7 +185,7 @@ def _name(stats: ForgetStats) -> str:
 
 
 def _agreed(asked: Sequence[ForgetStats], *, one: bool) -> bool:
-    """Ask whether to delete the stores of sessions, once; of `one` with all that is known. Raises UsageError."""
+    """Ask once whether to delete the stores; for `one` session, include the details. Raises UsageError."""
     if one:
         question, where = f"{_name(asked[0])}: delete {at_stake(asked[0])}?", Path(asked[0].path)
     else:
@@ -195,7 +195,7 @@ def _agreed(asked: Sequence[ForgetStats], *, one: bool) -> bool:
         loss = f"After that, {lost:,} of them can't be restored." if lost else "The sessions have their original bytes."
         echo_wrapped(f"Total: {kb(size)}, {counted(originals, 'original', 'originals')}. {loss}")
         question, where = f"Delete {counted(len(asked), 'store', 'stores')}?", None
-    # Behind a question click writes what may be answered.
+    # Leave room for the answer choices that click appends.
     question = wrapped(question, len(" [y/N]: ")) if is_seen() else question
     return output.confirmed(question, where, "Nothing was deleted.")
 

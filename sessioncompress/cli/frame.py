@@ -1,4 +1,4 @@
-"""One frame for the commands over sessions: it chooses them, asks, works, prints and exits; a command adds its own."""
+"""The frame of the commands over sessions: choose, ask, work, print and exit. Each command adds its own parts."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ Option = Callable[[Any], Any]
 
 
 class Each(NamedTuple):
-    """One session, as the work of a command sees it: in this process, in another, or on a worker of a cluster.
+    """One session as passed to a command's work, in this process, another process, or a cluster worker.
 
-    `path` is what to read: the session, or a temporary copy of one that is packed or in a bucket.
+    `path` is the file to read: the session, or a temporary copy if it is packed or in a bucket.
     """
 
     found: Found
@@ -66,7 +66,7 @@ class Done(NamedTuple, Generic[S]):
 class Words(NamedTuple):
     """Text for one session: the `whole` line, a `short` one if there are many sessions, and warnings.
 
-    `left` says by status and reason why it stays as it is: of many those are counted.
+    `left` is the status and reason of an unchanged session. If there are many, these are only counted.
     """
 
     whole: str
@@ -76,47 +76,46 @@ class Words(NamedTuple):
 
 
 class SessionCommand(Generic[S]):
-    """A command over sessions. A subclass sets what it takes, does its `work` on one session, and words the results.
+    """A command over sessions. A subclass sets its options, does its `work` on one session, and words the results.
 
-    Its docstring is the help. `work` is a static method, so that another process can find it by its name.
+    Its docstring is the help text. `work` is a static method, so that other processes can find it by name.
     """
 
     changes: ClassVar = False
     """True if it changes sessions or stores."""
     compresses: ClassVar = False
     stores: ClassVar = False
-    """Whether it reads stores: of sessions that are gone, too, and under any name. `gone_too`: that is no error."""
+    """True if it reads stores, also of missing sessions and under any name. With `gone_too`, missing is no error."""
     gone_too: ClassVar = False
     urls: ClassVar = False
     rows: ClassVar = True
     """True if it accepts sessions in databases."""
     packed: ClassVar = False
     asks: ClassVar = ""
-    """The verb of the question before all sessions are changed; without one nothing is asked."""
+    """The verb of the question before all sessions are changed; empty to never ask."""
     first: ClassVar[Sequence[Option]] = ()
     choice: ClassVar[Sequence[Option]] = ()
-    """What says which sessions are meant, in place of PATHS and the options that go with it."""
+    """Replaces PATHS and the options for choosing sessions."""
     flags: ClassVar[Sequence[Option]] = (options.JOBS, options.JSON, options.QUIET, options.VERBOSE)
     takes: ClassVar[Sequence[Option]] = ()
     hands: ClassVar[Sequence[str]] = ("form",)
-    """The options that `work` gets. Those that only the command `keeps` are in `given`; others override the policy."""
+    """Options passed to `work`. Options in `keeps` are only in `given`; all others override the policy."""
     keeps: ClassVar[Sequence[str]] = ()
     all_with: ClassVar[Sequence[str] | None] = ()
-    """The options with which no choice means all sessions; None: it always does."""
+    """Options that imply all sessions if the user chose none. None: no choice always means all."""
     parallel: ClassVar = True
     notes: ClassVar[Callable[[choosing.Chosen], object]] = staticmethod(lambda _: None)
-    """Tells, before the total, of sessions that only their agents can read."""
+    """Reports, before the total, sessions that only their agents can read."""
 
-    # What a command writes, as far as it has it.
+    # Overridden by commands as needed.
 
     work: ClassVar[Callable[..., Any]]
-    """Does the work on one session: a static method, of an Each and of what the command `hands` it."""
+    """Does the work on one session: a static method that takes an Each and the options in `hands`."""
 
     def refuse(self) -> None:
-        """Raise click.UsageError where options do not go together."""
+        """Raise click.UsageError if options conflict."""
 
     def found(self) -> Iterable[Found]:
-        """Find the sessions."""
         if not self.stores:
             return self.chosen.sessions()
         chosen, policies, context = self.chosen, self.policies, click.get_current_context()
@@ -127,7 +126,7 @@ class SessionCommand(Generic[S]):
         return chosen.sessions(lambda paths, globs: compressed(paths, policies.of, globs, gone_too=self.gone_too))
 
     def governed(self, found: Iterable[Found]) -> list[Found]:
-        """List the sessions; a wrong policy near some becomes their error, printed once for all of them."""
+        """List the sessions. An invalid policy becomes the error of the sessions it governs, printed once for all."""
         governed: list[Found] = []
         wrong: dict[str, list[str]] = {}
         for each in found:
@@ -151,60 +150,60 @@ class SessionCommand(Generic[S]):
         return output.goes_on(self.asks, found, self.frees, can_undo=self.can_undo(found))
 
     def frees(self, session: Session) -> int | None:
-        """Estimate for the question the bytes that a session gives free, 0 if unknown; None: it stays as it is."""
+        """Estimate the bytes freed in a session for the question: 0 if unknown, None if the session stays unchanged."""
         return 0
 
     def can_undo(self, found: Sequence[Found]) -> bool:
-        """Tell for the question whether originals are kept."""
+        """True if originals are kept, so that the question may promise an undo."""
         return True
 
     def over(self, found: Iterable[Found]) -> Done[S]:
-        """Work on all sessions; another order, or several rounds, is what a command overrides."""
+        """Work on all sessions. Override this for another order or several rounds."""
         return self.each(found) + self.each_packed() if self.packed else self.each(found)
 
     def handed_to(self, found: Found) -> dict[str, Any]:
-        """Give what `work` gets besides the session: the options, and what the command adds."""
+        """Return the keyword arguments of `work`: the options, and what the command adds."""
         return self.handed
 
     def settled(self, found: Found, policy: Policy) -> S | None:
-        """Give the result of a session for which no work is to be done."""
+        """Return the result of a session that needs no work, or None."""
         return None
 
     def failure(self, path: str, status: str, reason: str, code: int) -> S | dict[str, Any]:
-        """Make what --json says of a session that failed, or is skipped: its path, status and reason at least."""
+        """Return the --json entry of a session that failed or was skipped: at least path, status and reason."""
         return {"path": utf8(path), "status": status, "reason": reason}
 
     def words(self, stats: S) -> Words | None:
-        """Word one result, to be printed as soon as it is there."""
+        """Word one result; it is printed immediately."""
         return None
 
     def file(self, stats: S) -> dict[str, Any]:
-        """Build what --json says of a session."""
+        """Return the --json entry of a session."""
         from sessioncompress.pipeline.summary import to_json
 
         return to_json(stats)
 
     def document(self, done: Done[S]) -> dict[str, Any]:
-        """Build what --json prints, but for its schema."""
+        """Return the --json document without its schema."""
         head = {"dryRun": self.chosen.rehearses} if self.changes else {}
         return head | {"files": [each if isinstance(each, dict) else self.file(each) for each in done.files]}
 
     def hints(self, done: Done[S]) -> None:
-        """Say after the total what the user may do next, and which stores others have written."""
+        """Print after the total what the user can do next, and warn about stores made elsewhere."""
         number = sum(getattr(each, "made_elsewhere", False) for each in done.results)
         if number and not self.silent:
             made = f"{counted(number, 'store was', 'stores were')} made elsewhere, or by an earlier version"
             echo_wrapped(f"{made}: what is in there is only as good as whoever wrote it", err=True)
 
     def total(self, done: Done[S]) -> Iterable[str]:
-        """Word the end of a run."""
+        """Return the final lines of a run."""
         return ()
 
     def codes(self, done: Done[S]) -> Iterable[int]:
-        """Give the exit codes that results have."""
+        """Return the exit codes for the results."""
         return ()
 
-    # What the frame does.
+    # Implemented by the frame.
 
     def __init__(
         self, chosen: choosing.Chosen, config: Path | None, preset: str | None, values: dict[str, Any]
@@ -216,31 +215,31 @@ class SessionCommand(Generic[S]):
         by_options = chosen.by_options and bool(self.asks)
         self.preset = preset
         self.where = (chosen.paths, values.get("backup_dir"), config)
-        """The sessions, the store folder and the policy that the user named; the policy may name the folder too."""
+        """The sessions, store folder and policy file that the user named. The policy may also set the folder."""
         how = {"compresses": self.compresses, "near": not self.stores, "by_options": by_options}
         self.policies = options.policies_of(config, preset, **how, **values)
         self.silent = chosen.quiet or chosen.as_json
         self._left: list[tuple[str, str]] = []
         self._warnings: list[str] = []
         self.told = set[str]()
-        """The errors that were printed."""
+        """Errors that were already printed."""
         self.rows_in: dict[Path, list[Found]] = {}
         """The sessions in databases that are worked on, by database."""
         self.databases: list[DatabaseStats] = []
         self.taken: list[Packed] = []
-        """The packed sessions in whose places there are files."""
+        """Packed sessions whose original paths are now taken by files."""
 
     def run(self) -> None:
-        """Do all that the command does."""
+        """Run the command and exit."""
         self.refuse()
-        # What is wrong with an option or the user's own policy is so for every session.
+        # Errors in options or in the user's own policy affect every session, so raise them first.
         _ = self.policies.apart
         found = self.governed(self.found())
         if not self.agreed(found):
             return
         done = self.over(found)
         done = self.on_databases(done)
-        # Not between the rows of the sessions.
+        # Printed here, so that warnings don't break up the sessions' lines.
         for warning in self._warnings:
             echo_wrapped(warning, err=True)
         if self.changes and not self.chosen.rehearses:
@@ -263,7 +262,7 @@ class SessionCommand(Generic[S]):
         sys.exit(batch.worst({done.exit_code, *self.codes(done)}))
 
     def each(self, found: Iterable[Found]) -> Done[S]:
-        """Work on sessions as the user asked: here, in processes, on a cluster; those in a bucket on a copy."""
+        """Work on sessions with the chosen engine. A session in a bucket is worked on as a copy."""
         chosen, writes = self.chosen, self.changes and not self.chosen.rehearses
 
         def prepare(one: Found) -> S | Callable[[], S]:
@@ -293,14 +292,17 @@ class SessionCommand(Generic[S]):
         return done._replace(exit_code=process.EXIT_CODE)
 
     moved: ClassVar = "moved"
-    """The verb for events in the output."""
+    """Past participle for moved events in the output."""
 
     def on_database(self, path: Path, rows: Sequence[Found]) -> DatabaseStats | None:
-        """Do what is left to do in a database of whose sessions none failed here; None where nothing is."""
+        """Finish the work on a database; `rows` are its sessions that didn't fail.
+
+        Return None if nothing is left to do.
+        """
         return None
 
     def on_databases(self, done: Done[S]) -> Done[S]:
-        """Do what is left to do in databases whose sessions were worked on."""
+        """Finish the work on the databases whose sessions were worked on."""
         paths = (each["path"] if isinstance(each, dict) else each.path for each in done.files)
         failed = {*paths} - {getattr(each, "path", "") for each in done.results}
         codes = [done.exit_code]
@@ -314,17 +316,16 @@ class SessionCommand(Generic[S]):
         return done._replace(exit_code=batch.worst(codes))
 
     def each_packed(self) -> Done[S]:
-        """Work on the packed sessions that are chosen."""
         return self.collected(self.on_packed(partial(self.work, **self.handed)))
 
     def on_packed(self, work: Callable[[Each], T], *, stores: bool = False) -> Iterator[batch.Outcome[T]]:
-        """Do some work on copies of the packed sessions that are chosen, or of those that have `stores`."""
+        """Work on copies of the chosen packed sessions, or only of those that have `stores`."""
         from sessioncompress.operations.packed import each_packed
 
         chosen = self.chosen
 
         def on_copy(each: Packed, copy: Path) -> T:
-            # Beside a copy lies its store, whatever the policy says.
+            # A copy's store is next to it, whatever the policy sets.
             policy = replace(self.policies.apart if chosen.urls else self.policies.of(each.place), backup_dir=None)
             result: Any = work(Each(Found(copy, named=True), copy, policy, dry_run=True, packed=True))
             if getattr(result, "made_elsewhere", True) or each.pack.is_certain:
@@ -337,11 +338,12 @@ class SessionCommand(Generic[S]):
         return each_packed(among, on_copy)
 
     def collected(self, outcomes: Iterable[batch.Outcome[S]]) -> Done[S]:
-        """Collect what became of sessions, by the paths as the user typed them, and print each as it comes."""
+        """Collect the results, with paths as the user typed them, and print each as it arrives."""
         done: Done[S] = Done([], [], dict.fromkeys(("failed", "refused", batch.PASSED_OVER), 0), 0)
         codes = set()
         for outcome in outcomes:
             path, result, error = outcome.found.shown, outcome.result, outcome.error
+            # Options chose this session, so it is no error if an agent is working in it.
             if isinstance(error, InUse) and self.chosen.by_options and self.compresses:
                 result = cast("S", self.failure(path, "skipped", error.what, 0))
             if result is not None:
@@ -359,14 +361,14 @@ class SessionCommand(Generic[S]):
         return done._replace(exit_code=batch.worst(codes))
 
     def say(self, stats: S) -> None:
-        """Print one result: of one that the user named, and with --verbose, all; of many, what is news."""
+        """Print one result. For many sessions without --verbose, print only news."""
         if (words := self.words(stats)) is None:
             return
         if not self.silent:
             if self.chosen.is_one or self.chosen.verbose:
                 echo_wrapped(words.whole)
             elif words.left is None and words.short:
-                # It is as wide as the terminal.
+                # This line already has the terminal's width.
                 click.echo(words.short)
             elif words.left is None:
                 echo_wrapped(words.whole)
@@ -375,18 +377,18 @@ class SessionCommand(Generic[S]):
         self._warnings += words.warnings
 
     def end(self, done: Done[S]) -> None:
-        """Print how many sessions stay as they are, and why; and the total; neither where the user named one."""
+        """Print the unchanged sessions by reason, and the total, unless the user named one session."""
         for each in () if self.silent else self.databases:
             output.echo_database(each, "would move" if self.chosen.rehearses else self.moved)
         if not (self.silent or self.chosen.is_one):
-            # The work is done, and the exit code says how it went.
+            # The work is done, and the exit code reports the result.
             with suppress(BrokenPipeError):
                 for text in (*map(printable, reasons_lines(self._left)), *self.total(done)):
                     echo_wrapped(text)
 
     @classmethod
     def command(cls, example: str) -> click.Command:
-        """Make the command for click."""
+        """Build the click command."""
 
         def called(**values: Any) -> None:
             or_all = cls.all_with is None or any(values[name] not in (None, False) for name in cls.all_with)

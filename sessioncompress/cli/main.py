@@ -21,7 +21,7 @@ _COMMANDS = (
     *("search", "stats", "report", "diff", "show", "verify"),
     *("forget", "budget", "handoff", "branch-summary", "config", "hook", "pre-commit", "completion"),
 )
-"""In the order of their use. Each is a function of its name. Only the module of the one that runs is imported."""
+"""In the order of use. Each is a function of that name. Only the module of the command that runs is imported."""
 
 _MODULES = {
     "history": "restore",
@@ -30,7 +30,7 @@ _MODULES = {
     **dict.fromkeys(("handoff", "branch-summary"), "summarizing"),
     **dict.fromkeys(("config", "hook", "completion"), "settings"),
 }
-"""Where commands stand that have no module of their name."""
+"""Modules of the commands that share one."""
 
 _ERROR = "Error: "
 _MEANT = {
@@ -39,7 +39,7 @@ _MEANT = {
     "list": "sessions",
     "clean": "forget --gone, --unneeded or --max-size",
 }
-"""What people type who know no command of ours, and what they mean."""
+"""Commands that users may expect from other tools, and ours for them."""
 
 
 @contextmanager
@@ -49,19 +49,19 @@ def _said_printably() -> Iterator[None]:
     except click.UsageError as error:
         said = error.format_message()
         if isinstance(error, click.NoSuchOption):
-            # One that was not typed to its end is meant before others that look alike.
+            # Prefer completions of a partly typed option over options that merely look similar.
             begun = [each for each in error.possibilities or () if each.startswith(error.option_name)]
             said = click.NoSuchOption(error.option_name, error.message, begun).format_message() if begun else said
         if isinstance(error, click.MissingParameter):
-            # Its text is ours, and has several lines.
+            # Our own text for this error has several lines.
             said = " ".join(said.split())
-        # Click says first that it is an error.
+        # Click prints its prefix first, so include its width when wrapping.
         fitting = wrapped_for(f"{_ERROR}{printable(said)}", err=True).removeprefix(_ERROR)
         raise click.UsageError(fitting, error.ctx) from error
 
 
 class _Commands(click.Group):
-    """The commands. Usage errors quote what was typed, which may hold terminal escapes: they are made printable."""
+    """The commands. Usage errors quote the user's input, which may hold terminal escapes, so make them printable."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -79,10 +79,10 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; the error has the name that may be meant, which versions of click know or do not."""
+        """Find the command. The error suggests a similar name; not every version of click does."""
         typed = args[0]
         if not (typed in _COMMANDS or typed.startswith("-") or ctx.resilient_parsing):
-            # Imported here: only an error needs it.
+            # Imported here because only this error needs it.
             import difflib
 
             near = [_MEANT[typed]] if typed in _MEANT else difflib.get_close_matches(typed, _COMMANDS, n=1)
@@ -90,10 +90,10 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete a command's name without importing the commands for their help, which would take too long."""
+        """Complete a command's name. Importing the commands for their help would be too slow."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        # Imported here: a run that completes nothing needs none.
+        # Imported here because only completion needs it.
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(name) for name in _COMMANDS if name.startswith(incomplete)]
@@ -120,7 +120,7 @@ class _Commands(click.Group):
 def main(ctx: click.Context) -> None:
     """Make coding agents' sessions smaller in place; every original is kept."""
     if ctx.invoked_subcommand is None:
-        # Imported here: no command needs it.
+        # Imported here because no command needs it.
         from sessioncompress.cli.sessions import overview
 
         overview.main([], parent=ctx, standalone_mode=False)

@@ -1,4 +1,4 @@
-"""What the commands share before they work: options and what they take, policies, how an error ends a command."""
+"""Shared by the commands: options and their types, policies, and how an error ends a command."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ from sessioncompress.store.layout import holds, store_at, store_in_own_folder
 
 
 class Command(click.Command):
-    """Prints an error of ours and exits with its code, or with 130 after an interrupt."""
+    """Prints our errors and exits with their code, or with 130 after an interrupt."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
         try:
             with process.raised():
                 return super().invoke(ctx)
@@ -41,10 +40,9 @@ class Command(click.Command):
 
 
 class ReadOnly(Command):
-    """A command that changes nothing: where nobody reads its output any more, it ends."""
+    """A command that changes nothing. It ends when the reader of its output does."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
         try:
             with process.ending_with_its_reader():
                 return super().invoke(ctx)
@@ -53,9 +51,9 @@ class ReadOnly(Command):
 
 
 class PathKind(click.Path):
-    """A path that need not exist. An empty one, as of an unset shell variable, would name the working folder.
+    """A path that need not exist. An empty one, such as an unset shell variable, must not mean the working folder.
 
-    Where it must exist and a session that was there is packed, the user is told so, or the command reads it there.
+    If the path must exist and its session is packed, tell the user, or let the command read the pack.
     """
 
     def __init__(
@@ -71,7 +69,7 @@ class PathKind(click.Path):
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> str | bytes | os.PathLike[str]:
-        """Return the path, or the URL of what lies in an object store."""
+        """Return the path, or a URL of an object store."""
         if not os.fspath(value):
             self.fail("the path is empty; use '.' for the working folder.", param, ctx)
         if isinstance(value, str) and value.startswith(OBJECT_STORES):
@@ -91,7 +89,7 @@ class PathKind(click.Path):
                 return self.coerce_path_result(str(path))
             self.fail(f"'{path}' is a database, or in one: this command takes no sessions there.", param, ctx)
         if self.exists and not os.path.lexists(value):
-            # Imported here: few paths lead nowhere.
+            # Imported here because few paths don't exist.
             from sessioncompress.operations.packed import called_here, way_back
 
             if back := way_back(path):
@@ -104,18 +102,18 @@ class PathKind(click.Path):
         return super().convert(value, param, ctx)
 
     def fail(self, message: str, param: click.Parameter | None = None, ctx: click.Context | None = None) -> NoReturn:
-        """Say what is wrong with it, and that nothing was done."""
+        """Raise the error, adding that nothing was done."""
         super().fail(f"{message} Nothing was done.", param, ctx)
 
 
 class Agent(click.types.StringParamType):
-    """An agent, by any of its names; if only some are meant, `lacking` says what there is not for the others."""
+    """An agent, by any of its names. If only some are allowed, `lacking` names what the others don't have."""
 
     def __init__(self, among: Collection[str] = (), lacking: str = "") -> None:
         self._among, self._lacking = tuple(among), lacking
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return what we call the agent."""
+        """Return our name for the agent."""
         try:
             return agent_named(value, self._among or NAMES)
         except UsageError as error:
@@ -127,13 +125,13 @@ class Agent(click.types.StringParamType):
 
 
 class WholeNumber(click.IntRange):
-    """A whole number in a range; errors call it so."""
+    """A whole number in a range, with errors that call it that."""
 
     name = "whole number"
 
 
 class Number(click.FloatRange):
-    """A number in a range; errors call it so."""
+    """A number in a range, with errors that call it that."""
 
     name = "number"
 
@@ -141,7 +139,7 @@ class Number(click.FloatRange):
 def amount(
     units: Mapping[str, int], noun: str, example: str
 ) -> Callable[[click.Context, click.Parameter, str | None], Any]:
-    """Make a callback that converts a number with a unit, such as `7d`; `noun` says in errors what it is."""
+    """Return a callback that parses a number with a unit, such as `7d`. `noun` names the value in errors."""
 
     def read(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
         if value is None:
@@ -165,11 +163,11 @@ def amount(
 
 
 AGE = {"m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
-"""The units of an age, in seconds."""
+"""Units of an age, in seconds."""
 
 
 def all_of(*given: Callable[[Any], Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Put options together: a command gets them in this order."""
+    """Combine options; a command lists them in this order."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         for option in reversed(given):
@@ -180,7 +178,7 @@ def all_of(*given: Callable[[Any], Any]) -> Callable[[Callable[..., None]], Call
 
 
 def may_be_asked() -> bool:
-    """Return True if a user at a terminal can see a question and answer it."""
+    """True if a user at a terminal can see a question and answer it."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
@@ -188,7 +186,7 @@ ANY_PATH = PathKind(path_type=Path)
 EXISTING = PathKind(path_type=Path, exists=True, readable=False)
 EXISTING_OR_PACKED = PathKind(takes_packed=True, takes_rows=True, path_type=Path, exists=True, readable=False)
 FILES = click.argument("files", nargs=-1, type=PathKind(path_type=Path, exists=True, dir_okay=False, readable=False))
-"""For files that a program such as pre-commit hands over."""
+"""For files passed by a program such as pre-commit."""
 CONFIG = click.option(
     "--config",
     type=PathKind(path_type=Path, exists=True, dir_okay=False),
@@ -227,7 +225,7 @@ FORMAT = click.option(
 
 
 def once(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> Any:
-    """Return the only value, or None: click would take the last of several, and say nothing."""
+    """Return the only value, or None. By default click would silently take the last of several."""
     if len(values) > 1:
         raise click.BadParameter("it can be given once; use one run for each. Nothing was done.", ctx, param)
     return values[0] if values else None
@@ -277,7 +275,7 @@ ENGINE = (
         help="With --engine dask: a running scheduler, as in tcp://host:8786. Its workers must see the same paths.",
     ),
 )
-"""What the commands take that can give each session to a worker of a cluster."""
+"""Options of the commands that can send sessions to cluster workers."""
 RULE = all_of(
     click.option(
         "--rule",
@@ -301,7 +299,7 @@ LOG = click.option("--log", type=ANY_PATH, help="Append one JSON line for each s
 
 
 def _colored(ctx: click.Context, param: click.Parameter, value: str) -> None:
-    """Tell click, which takes colors out wherever it prints, for the rest of the command."""
+    """Set the color mode for the rest of the command; click strips colors accordingly."""
     del param
     ctx.color = {"always": True, "never": False}.get(value, False if os.environ.get("NO_COLOR") else None)
 
@@ -329,8 +327,8 @@ def policies_of(
     by_options: bool = False,
     **overrides: Any,
 ) -> Policies:
-    """Make the policies of a command's sessions; `by_options` chose those that it changes. Warnings go to stderr."""
-    # Nobody has named what options choose: an agent may be at work in it.
+    """Build the policies for a command; set `by_options` if options chose the sessions. Warnings go to stderr."""
+    # The user didn't name these sessions, and an agent may be using them.
     quiet = 60 if by_options and overrides.get("idle_seconds") is None else 0
     return Policies(config, preset, overrides, warn=warn, compresses=compresses, near=near, quiet_seconds=quiet)
 
@@ -341,11 +339,11 @@ def warn(said: str) -> None:
 
 
 def policy_of(found: Found, policies: Policies) -> Policy:
-    """Find the policy of a session. Raises UsageError."""
+    """Return a session's policy. Raises UsageError."""
     if found.remote is None:
         return policies.of(found.path)
     if found.remote.is_row:
-        # The originals are always beside the database.
+        # The originals of rows are always next to the database.
         return replace(policies.of(found.path.parent), backup_dir=None, commit_originals=False)
     from sessioncompress.operations.cloud import policy_for
 
@@ -365,7 +363,7 @@ def tell_of_two_stores(path: Path, policy: Policy) -> None:
 
 
 def show_originals(path: Path, policy: Policy) -> None:
-    """Let git see a store that is to be committed, even if no run is due. Raises FileFailed, Refused."""
+    """Make a store that is to be committed visible to git, even if no run is due. Raises FileFailed, Refused."""
     from sessioncompress.store.folder import hides_from_git, show_to_git
 
     if holds(files := store_at(path, policy)):

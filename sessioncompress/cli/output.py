@@ -1,4 +1,4 @@
-"""What the commands share as they work: the outcome of each file, totals, JSON, and questions."""
+"""Shared by the commands while they work: results per file, totals, JSON, and questions."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 def tell_error(path: str, error: SessionCompressError, told: set[str]) -> str:
-    """Print an error of a session; return the word that counts it. What was `told` in this run is said once."""
+    """Print a session's error and return the status to count it under. `told` holds texts that are not repeated."""
     status = "refused" if error.exit_code == Refused.exit_code else "failed"
     remedy = printable(error.remedy)
-    # What is wrong with a policy file is the same for all its sessions.
+    # An invalid policy file causes the same error in all its sessions.
     if (text := f"{status}: {error}") not in told:
-        # Only the name of the session differs.
+        # Advice that differs only in the session's name counts as the same.
         advice = re.sub(rf"\b{re.escape(Path(path).stem)}\.", "", remedy)
         known = f" {printable(error.state)} {remedy}" if error.state else f" {remedy}"
         echo_wrapped(text.removesuffix(known) if advice in told else text, err=True)
@@ -40,12 +40,12 @@ def tell_error(path: str, error: SessionCompressError, told: set[str]) -> str:
 
 
 def with_others(head: str, others: Mapping[str, int]) -> str:
-    """Add to a total the numbers of sessions without a result, by word."""
+    """Append the counts of sessions without a result to a total."""
     return "; ".join([head, *(f"{number:,} {word}" for word, number in others.items() if number)])
 
 
 def total(done: int, what: str, others: Mapping[str, int]) -> str:
-    """Format the total of a command over so many sessions."""
+    """Format the total of a command over `done` sessions."""
     head = f"total: {counted(done, 'session', 'sessions')}" + (what if done else "")
     return with_others(head, others)
 
@@ -59,7 +59,7 @@ def tell_of_undo(
     *,
     quiet: bool = False,
 ) -> None:
-    """Tell how to take back a run that wrote something; `runs` are the ids in the results, empty where nothing was."""
+    """Print the command that undoes a run. `runs` are the ids in the results, empty if the run wrote nothing there."""
     if (run := next(filter(None, runs), "")) and not quiet:
         which = map(quote, urls) if urls else typed(paths, backup_dir, config)
         command = ["sessioncompress", "restore", "--run", run, *which]
@@ -67,9 +67,9 @@ def tell_of_undo(
 
 
 def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
-    """Print the command that brings back sessions from some archives, and how many others it would bring back.
+    """Print the command that unpacks sessions from these archives, and the number of others that it would unpack.
 
-    It names the packed folders in place of many archives, of which each project has one, and `--all` for many folders.
+    Each project has its own archive, so it names folders instead of many archives, and `--all` instead of many folders.
     """
     from sessioncompress.operations.packed import each_once, packed_anywhere, packed_in
     from sessioncompress.store.packing import Packed
@@ -84,7 +84,7 @@ def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
         is_all = len(folders) > MOST_TYPED and with_all.issuperset(names)
         names = ["--all"] if is_all else sorted(folders)
         among = everywhere if is_all else packed_in(map(Path, names))
-    # Never broken: it is there to be copied.
+    # Never wrapped, so that it can be copied.
     click.echo(printable(f"{before}sessioncompress unpack {' '.join(map(quote, names))}"), err=True)
     if (others := sum(each.is_waiting for each in each_once(among)) - sessions) > 0:
         echo_wrapped(
@@ -93,7 +93,7 @@ def tell_of_unpack(before: str, archives: Iterable[str], sessions: int) -> None:
 
 
 def echo_database(stats: DatabaseStats, verb: str) -> None:
-    """Print what became of a database and its events, if anything did."""
+    """Print what changed in a database, if anything did."""
     before, after = kb(stats.size_before, stats.size_after), kb(stats.size_after)
     sizes = before if stats.size_before == stats.size_after else f"{before} -> {after}"
     parts = [f"{sizes} on disk", f"{counted(stats.events, 'event', 'events')} {verb}"]
@@ -103,14 +103,14 @@ def echo_database(stats: DatabaseStats, verb: str) -> None:
 
 
 def tell_of_sweeps(swept: Swept) -> None:
-    """Tell what agents will delete of sessions, and what packs that before."""
+    """Report sessions that agents will delete soon, and the command that packs them first."""
     if swept.sessions:
         echo_wrapped(swept.said, err=True)
         click.echo(f"  {swept.command}", err=True)
 
 
 def tell_of_packed(chosen: Chosen, among: Collection[str] | None = None) -> None:
-    """Tell how many of the chosen sessions, or of these `among` them, are packed, and what brings them back."""
+    """Report how many chosen sessions (with `among`, only these paths) are packed, and how to unpack them."""
     if chosen.quiet or chosen.as_json or (among is None and (chosen.urls or chosen.is_one)):
         return
     from sessioncompress.store.packing import Packed
@@ -126,7 +126,7 @@ def tell_of_packed(chosen: Chosen, among: Collection[str] | None = None) -> None
 
 
 def tell_of_others(chosen: Chosen) -> None:
-    """Tell of sessions among the chosen ones that only their agents can read, unless it is to be quiet."""
+    """Report chosen sessions that only their agents can read, unless --quiet is set."""
     if chosen.by_options and not chosen.quiet and chosen.agent in (None, "opencode") and (store := table.opencode()):
         what = f"OpenCode's sessions in {store} are not read; 'opencode export SESSION > FILE' exports one"
         click.echo(printable(what), err=True)
@@ -134,7 +134,7 @@ def tell_of_others(chosen: Chosen) -> None:
 
 
 def tell_of_rollouts(chosen: Chosen) -> None:
-    """Tell how many sessions Codex itself has packed in the folders that are named, or in its own: they stay."""
+    """Report how many sessions Codex itself has packed in the named folders or in its own. They stay unchanged."""
     named = [*filter(is_folder, chosen.paths)]
     if chosen.quiet or chosen.urls or chosen.agent not in (None, "codex") or (chosen.paths and not named):
         return
@@ -146,19 +146,19 @@ def tell_of_rollouts(chosen: Chosen) -> None:
 
 
 def echo_json(document: Any) -> None:
-    """Print a JSON document without characters that a terminal would obey."""
+    """Print a JSON document without terminal control characters."""
     import orjson
 
     click.echo(printable_json(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()))
 
 
 def confirmed(question: str, where: Path | None, state: str, *, err: bool = False) -> bool:
-    """Ask the user; exit at an interrupt. Raises UsageError if nobody answers; `state` says what was done.
+    """Ask the user. Exit on an interrupt; raise UsageError if there is no answer. `state` tells what was done.
 
-    With `err` both go to stderr, so that stdout can be kept: the question, and the state after a no.
+    With `err`, both the question and the state after a no are printed on stderr, so that stdout stays clean.
     """
     try:
-        # Where one of both was never open, nobody can be asked.
+        # Without an open stdin and stdout, no one can answer.
         if None not in (sys.stdin, sys.stdout):
             goes = click.confirm(question, err=err)
             if err and not goes:
@@ -180,11 +180,11 @@ def goes_on(
 ) -> bool:
     """Show how many sessions of each agent a command is about to change, and ask.
 
-    `frees` estimates the bytes that a session gives free, None if it is not due; it reads none. `can_undo` says whether
-    originals are kept. Everything goes to stderr. Where nothing is due nothing is asked.
-    Raises UsageError if nobody answers.
+    `frees` estimates the bytes freed in a session without reading it, or returns None if it isn't due. `can_undo` is
+    true if originals are kept. Everything is printed on stderr. If nothing is due, return True without asking. Raises
+    UsageError if there is no answer.
     """
-    # Imported here: most runs ask nothing.
+    # Imported here because most runs ask nothing.
     from sessioncompress.operations.sessions import Session
     from sessioncompress.pipeline.triage import promised
 
@@ -192,7 +192,7 @@ def goes_on(
     for each in found:
         if isinstance(each, Session):
             freed = None
-            # The run says what is wrong with one that cannot be looked at.
+            # The run will report sessions that can't be examined.
             with suppress(SessionCompressError):
                 freed = frees(each)
             row, due = rows.setdefault(each.agent, [0] * 5), freed is not None
@@ -208,7 +208,7 @@ def goes_on(
     numbers = (Column(name, is_number=True) for name in ("sessions", "size", "due", "their size", "could save"))
     echo_table([Column("agent"), *numbers], cells, err=True, left_out=() if saves else ("could save",))
     click.echo("The others are left alone. --dry-run shows the result for each.", err=True)
-    # How many of them are worth it, only reading them would tell: that is the run itself.
+    # Only reading the sessions would tell how many are worth it, and that is the run itself.
     undo = "You can undo this." if can_undo else "You cannot undo this."
     up_to = counted(rows["total"][2], "session", "sessions") + (f" and save ~{kb(saves)}" if saves else "")
     question = f"{verb} up to {up_to}? {undo}"

@@ -1,4 +1,4 @@
-"""`pack`: put sessions that nobody resumes into archives, a project's together."""
+"""`pack`: put sessions that are no longer in use into archives, one for each project."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from sessioncompress.store.objects import looked_up
 
 _LARGE = 1 << 20
 _OF_LARGE, _OF_SMALL, _OF_STORES = (0.06, 0.22), (0.07, 0.5), 7 / 8
-"""What most archives of real sessions took of the sessions, large and under so many bytes in all, and of their stores.
+"""Range of an archive's size: shares of the sessions (1 MB or more in total, or less), and of their stores.
 
-55 of 58 archives were within that; see docs/how-to/archive.md.
+Measured on real sessions; 55 of 58 archives were in this range. See docs/how-to/archive.md.
 """
 _STORES = (
     "stores do not compress well in an archive. After 'sessioncompress restore' and 'sessioncompress forget "
@@ -46,7 +46,7 @@ class Pack(SessionCommand[PackStats]):
             raise click.UsageError("without PATHS, use --older-than to say which sessions to pack, as in 30d")
 
     def found(self) -> Iterable[Found]:
-        # In an object store with those of which only a store is left: a killed run may have packed them.
+        # In an object store, include sessions with only a store left: a killed run may have packed them.
         return self.chosen.sessions(with_packed)
 
     def over(self, found: Iterable[Found]) -> Done[PackStats]:
@@ -56,7 +56,7 @@ class Pack(SessionCommand[PackStats]):
         else:
             roots = [*table.agent_roots()] if chosen.by_options else [*filter(is_folder, chosen.paths)]
             outcomes = list(pack_sessions(found, roots, policies.of, dry_run=chosen.dry_run))
-        # Nobody has named those: an agent may be at work in one, and the next run takes it.
+        # The user didn't name these, and an agent may be using them; the next run packs them.
         in_use = [each for each in outcomes if chosen.by_options and isinstance(each.error, InUse)]
         done = self.collected(each for each in outcomes if each not in in_use)
         done.others["skipped, in use"] = len(in_use)
@@ -111,7 +111,7 @@ def _total(packed: Iterable[PackStats]) -> int:
 
 
 def _range(archives: Iterable[Sequence[PackStats]]) -> str:
-    """Estimate what archives take: originals are packed already, and of sessions few and small ones leave more."""
+    """Estimate the size of archives. Originals are compressed already, and a few small sessions compress less well."""
     least = most = 0.0
     for each in archives:
         stores = sum(stats.store_size for stats in each)
@@ -127,5 +127,5 @@ def _size_of(archive: str) -> int:
     if archive.startswith(OBJECT_STORES):
         found = looked_up(archive)
         return found["size"] if found else 0
-    # In a rehearsal none is there.
+    # A dry run writes no archive.
     return Path(archive).stat().st_size if Path(archive).exists() else 0

@@ -1,4 +1,4 @@
-"""`pre-commit`: compress the sessions among staged files, for a hook that then fails as formatters do."""
+"""`pre-commit`: compress sessions among the staged files, for a hook that then fails as formatters do."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STATE = "Each session is either as before or completely rewritten, and the stor
 
 _ADDED = re.compile(r"^add ", re.MULTILINE)
 _PATCH = re.compile(r"patch(\d+)-(\d+)")
-"""The name of pre-commit's patch with unstaged changes: its time and process id."""
+"""The name of pre-commit's patch of unstaged changes: its time and process id."""
 
 _OFF = ("unspecified", "unset")
 
@@ -37,15 +37,15 @@ _OFF = ("unspecified", "unset")
 def put_aside() -> frozenset[str]:
     """Return the absolute paths of files whose unstaged changes pre-commit has put aside.
 
-    It reverts them while its hooks run, and keeps a patch to put them back. Raises FileFailed if git cannot read it.
+    It reverts them while its hooks run, and restores them from a patch. Raises FileFailed if git can't read the patch.
     """
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - without a home it stays as it is
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - never raises
     home = os.environ.get("PRE_COMMIT_HOME") or os.path.join(cache, "pre-commit")  # noqa: PTH118
     try:
         patches = [entry.path for entry in os.scandir(home) if _is_at_work(entry.name)]
     except OSError:
         return frozenset()
-    # Only the names are read, whatever the user configured for white space.
+    # Only the names matter; ignore the user's whitespace settings.
     asked = ["apply", "--whitespace=nowarn", "--numstat", "-z", "--"]
     names = b"".join(git.call([*asked, patch], state=_STATE) for patch in patches).split(b"\0")
     return frozenset(os.path.abspath(os.fsdecode(name.split(b"\t", 2)[2])) for name in names if name)  # noqa: PTH100 - must not resolve links
@@ -53,7 +53,7 @@ def put_aside() -> frozenset[str]:
 
 def _is_at_work(name: str) -> bool:
     found = _PATCH.fullmatch(name)
-    # A patch of more than an hour ago is of a run that is over, even if its process id is in use again.
+    # A patch older than an hour is from a finished run, even if its process id is in use again.
     if found is None or time.time() - int(found[1]) > 3600:  # noqa: PLR2004
         return False
     try:
@@ -69,7 +69,7 @@ def refuse_if_put_aside(store: Store, aside: frozenset[str]) -> None:
     """Raise Refused if pre-commit has put aside unstaged changes of the store.
 
     The commit would hold a session without its newest originals. And if a run appended to the store now, the changes
-    that were put aside could not be applied again.
+    could not be restored from the patch.
     """
     for file in (store.journal, store.originals):
         if os.path.abspath(file) in aside:  # noqa: PTH100
@@ -79,9 +79,9 @@ def refuse_if_put_aside(store: Store, aside: frozenset[str]) -> None:
 
 
 def stage(stores: Mapping[Path, Store], *, dry_run: bool) -> list[str]:
-    """Stage stores; return the names of files that were not staged yet, as git quotes them.
+    """Stage stores, and return the names of files that were not yet staged, as git prints them.
 
-    With `dry_run` nothing is staged. Raises FileFailed if git does not take a file, or would change it or its session.
+    With `dry_run`, stage nothing. Raises FileFailed if git rejects a file, or would change it or its session.
     """
     files: list[Path] = []
     sessions: list[Path] = []
@@ -98,7 +98,7 @@ def stage(stores: Mapping[Path, Store], *, dry_run: bool) -> list[str]:
     files += sorted(filter(Path.is_file, attributes))
     asked = ["--verbose", *(["--dry-run"] if dry_run else [])]
     added = _added([*asked, "--", *files])
-    # Git does not look again at a file that it took under an old rule.
+    # Git doesn't re-examine a file that it added under an old rule.
     staged = git.call(["--literal-pathspecs", "ls-files", "--stage", "-z", "--", *files], state=_STATE)
     known = {fields.split(b" ")[1] for fields in staged.split(b"\0")[:-1]}
     now = git.call(["hash-object", "--", *files], state=_STATE).split()
@@ -111,12 +111,12 @@ def _added(arguments: Sequence[str | Path]) -> dict[str, None]:
     hidden = "--originals-in hidden (commitOriginals: false in your policy)"
     remedy = f"Let git see these files and stage them, or run with {hidden}."
     said = git.call(["--literal-pathspecs", "add", *arguments], state=_STATE, remedy=remedy)
-    # A name may hold the end of a line, which git prints as it is.
+    # A name may contain a newline, which git prints unescaped.
     return dict.fromkeys(name.rstrip("\n") for name in _ADDED.split(said.decode(errors="replace"))[1:])
 
 
 def _refuse_altered(sessions: Iterable[Path], files: Iterable[Path]) -> None:
-    """Raise FileFailed, with all rules that would prevent it, if a clone of the commit would have other bytes."""
+    """Raise FileFailed if a clone of the commit would get other bytes; it lists the rules that prevent this."""
     top = git.work_tree(_STATE)
     asked = []
     for path in sessions:
@@ -142,8 +142,8 @@ def _refuse_altered(sessions: Iterable[Path], files: Iterable[Path]) -> None:
 def altered(sessions: Iterable[str], files: Iterable[str], at: Path | None = None, trusted: str = "") -> dict[str, str]:
     """Find files that git would change in a commit or a clone, each with the rule that prevents it.
 
-    Git may convert line ends, encoding and `$Id$`, or run a filter that may be lossy. If git detects text by itself, it
-    takes originals for binary. `at` and `trusted` are those of git.call(). Raises FileFailed, as outside a repository.
+    Git may convert line ends, encoding and `$Id$`, or run a lossy filter; its text detection takes originals for
+    binary. `at` and `trusted` are passed to git.call(). Raises FileFailed, also outside a repository.
     """
     own = dict.fromkeys(sessions)
     asked = ["check-attr", "--stdin", "-z", "text", "eol", "crlf", "ident", "working-tree-encoding", "filter"]
@@ -159,7 +159,7 @@ def altered(sessions: Iterable[str], files: Iterable[str], at: Path | None = Non
         ends_as_crlf = values["eol"] == "crlf" and text != "unset"
         if name in own:
             pattern = f"*{Path(name).suffix}" if Path(name).suffix else Path(name).name
-            # With `auto` git decides by itself.
+            # With `auto`, git decides.
             converted = ends_as_crlf or ((is_text or text == "auto") and _has_crlf(Path(at or "", name)))
         elif name.endswith(JOURNAL):
             pattern, converted = f"*{JOURNAL}", ends_as_crlf
@@ -167,7 +167,7 @@ def altered(sessions: Iterable[str], files: Iterable[str], at: Path | None = Non
             pattern, converted = "*.zst", is_text
         unset = ["-text"] if converted else []
         unset += [f"-{each}" for each in ("ident", "working-tree-encoding") if values[each] not in _OFF]
-        # The others are lossless, by the names that their programs use.
+        # These filters, as their programs name them, are lossless.
         if values["filter"] not in (*_OFF, "lfs", "git-crypt", "annex"):
             unset.append("-filter")
         if unset:
@@ -199,7 +199,7 @@ def pre_commit(
     files: Sequence[Path], check: bool, config: Path | None, preset: str | None, commit_originals: bool
 ) -> None:
     """Compress the sessions among files. Exit 1 if one got smaller."""
-    # All policies first: a wrong one ends the command with nothing done.
+    # Load all policies first, so that an invalid one ends the command before any change.
     known = options.policies_of(config, preset, compresses=True, commit_originals=commit_originals)
     policies = {found: known.of(found.path) for found in discover.handed(files)}
     for found, policy in policies.items():
@@ -242,7 +242,7 @@ def pre_commit(
     for path in hidden:
         click.echo(printable(f"{path}: its originals are hidden from git in {stores.pop(path).folder}"))
     due = 1 in codes or bool(hidden)
-    # Also those of sessions that this run skipped: what an earlier run wrote may not have been staged.
+    # Include sessions that this run skipped: the output of an earlier run may not be staged.
     staged = stage({path: store for path, store in stores.items() if not store.is_hidden}, dry_run=check)
     for name in staged:
         click.echo(printable(f"{'not staged' if check else 'staged'}: {name}"))
@@ -252,7 +252,7 @@ def pre_commit(
         # A clone has the originals only if they are committed.
         where = " Their originals stay in this work tree only, unless the hook has --originals-in history."
     if due and check:
-        # With the options of the hook: a run without them would do something else.
+        # Repeat the hook's options, because a run without them would do something else.
         command = ["sessioncompress compress"]
         command += ["--config", quote(str(config))] if config else []
         command += ["--preset", preset] if preset else []
@@ -271,7 +271,7 @@ def pre_commit(
 
 
 def _code(outcome: batch.Outcome[CompressionStats]) -> int:
-    """Print the outcome of a file, and return its exit code."""
+    """Print a file's result and return its exit code."""
     if outcome.passed_over:
         return 0
     if isinstance(outcome.error, InUse):

@@ -1,4 +1,4 @@
-"""`report`: one page to look at: where the bytes and tokens are, what was saved, and what a run would save."""
+"""`report`: one HTML page with where the bytes and tokens are, what was saved, and what a run would save."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _prices(ctx: click.Context, param: click.Parameter, value: Iterable[str]) -> tuple[Price, ...]:
-    # Imported here, as below, so that --help needs neither templates nor plots.
+    # Imported here, as below, so that --help loads neither templates nor plots.
     from sessioncompress.operations.page import Price
 
     found = []
@@ -92,12 +92,12 @@ class Report(SessionCommand["Measured"]):
 
         chosen, target, prices = self.chosen, self.given.target, self.given.prices
         if not (done.results or self.stored):
-            # An older page tells more than one about nothing.
+            # An older page is more useful than an empty one.
             echo_wrapped(printable(f"{target}: not written: no sessions to report on"), err=True)
             return
         found = overview.overview(done.results)._replace(packed=overview.packed_rows(self.stored))
         which = [*map(str, chosen.paths), chosen.agent or "", str(chosen.project or "")]
-        # With what this one was asked for: another run would free something else.
+        # Repeat this command's options, because another run would free a different amount.
         asked = [chosen.typed(*self.where[1:])]
         asked += [f"--preset {self.preset}"] if self.preset else []
         asked += [f"--format {self.given.form}"] if self.given.form else []

@@ -1,4 +1,4 @@
-"""`restore` and `history`: give sessions their original bytes back, list the runs over them, or take one back."""
+"""`restore` and `history`: restore sessions' original bytes, list runs, or undo one."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Restore(SessionCommand["RestoreStats"]):
 
     @staticmethod
     def work(each: Each, run: str, **how: Any) -> RestoreStats:
-        # Imported here, as below: `history` does without.
+        # Imported here, as below, because `history` doesn't need it.
         from sessioncompress.operations.restore import restore_session
 
         return restore_session(each.path, each.policy, run=run, dry_run=each.dry_run, **how)
@@ -68,7 +68,7 @@ class Restore(SessionCommand["RestoreStats"]):
         from sessioncompress.operations.database import put_events
 
         if self.given.last or self.given.run:
-            # Events come back with what the oldest run changed.
+            # Events are restored with the oldest run.
             policy = self.policies.of(path)
             rows = [each for each in rows if all(run.state is State.RESTORED for run in runs_of(each, policy))]
         return put_events(path, rows, dry_run=self.chosen.rehearses)
@@ -80,7 +80,7 @@ class Restore(SessionCommand["RestoreStats"]):
         if given.originals and not given.from_markers:
             raise click.UsageError("--originals needs --from-markers")
         if given.run == "":
-            # A script's variable may be empty: that is not to restore all.
+            # A script's variable may be empty, which must not restore everything.
             raise click.UsageError("--run is empty; 'sessioncompress history' lists the runs")
         if given.last and given.run:
             raise click.UsageError("--last means the newest run; it can't be combined with --run")
@@ -92,7 +92,7 @@ class Restore(SessionCommand["RestoreStats"]):
             raise click.UsageError("--originals takes a local session; it can't be used for sessions in object stores")
 
     def agreed(self, found: Sequence[Found]) -> bool:
-        """Ask before all are restored; of a run it is asked when it is known which one that is."""
+        """Ask before all sessions are restored. To undo one run, ask later, when that run is known."""
         if not self.chosen.asks or self.given.last or self.given.run:
             return True
         due = sum(map(self._is_due, found))
@@ -119,7 +119,7 @@ class Restore(SessionCommand["RestoreStats"]):
         return self.each(found)
 
     def _known(self, found: Sequence[Found], run: str) -> tuple[list[SessionRun], dict[str, list[Found]]]:
-        """List the runs, and by run the sessions that have it, or that were named; packed ones have errors."""
+        """List the runs, and map runs to sessions that have them or that the user named; packed ones get errors."""
         by_run: dict[str, list[Found]] = {}
         packed = [each for each in self.on_packed(_packed_runs, stores=True) if each.result]
         runs = [replace(one, path=each.found.shown) for each in packed if each.result for one in each.result.runs]
@@ -128,14 +128,14 @@ class Restore(SessionCommand["RestoreStats"]):
                 back = f"'sessioncompress unpack {quote(one.path)}' brings it back."
                 error = Refused("it is packed", where=one.path, state=NOT_CHANGED, remedy=back)
                 by_run.setdefault(one.run, []).append(Found(Path(one.path), named=True, error=error))
-                # What brings them all back is said once, after the total.
+                # The command that unpacks them all is printed once, after the total.
                 self.still_packed.add(one.path)
                 self.told |= set() if self.silent else {f"{Status.REFUSED}: {error}"}
         for each in found:
             try:
                 known = runs_of(each, options.policy_of(each, self.policies))
             except SessionCompressError:
-                # Of a session that the user named with the run, the restore will say what is wrong.
+                # If the user named the session, the restore will report the error.
                 known = []
             runs += known
             names = dict.fromkeys(one.run for one in known if one.state is not State.RESTORED)
@@ -144,11 +144,11 @@ class Restore(SessionCommand["RestoreStats"]):
         return runs, by_run
 
     def _taken_back(self, found: Sequence[Found], run: str) -> list[Done[RestoreStats]]:
-        """Take back the run of that name, or else the newest one of which anything can be; return what became of it.
+        """Undo the run with this id, or the newest run that can be undone, and return the results.
 
-        Before it come the newer runs of which nothing could be taken back, with what failed. A session that failed is
-        not tried again: what lies below a run that stays is not taken from under it. Of the files of PATHS, each is
-        told why a run that was named gives it nothing back: its store may have been deleted.
+        These include the failures of newer runs that could not be undone. A session that failed isn't tried again,
+        because an older run must not be undone beneath one that stays. Each file in PATHS is told why the named run
+        restores nothing in it: its store may have been deleted.
         """
         runs, by_run = self._known(found, run)
         listed = histories(runs)
@@ -173,7 +173,7 @@ class Restore(SessionCommand["RestoreStats"]):
                     break
             done = self._of_run(these, one.run)
             tried.append(done)
-            # A run of which something cannot be taken back is tried again, not one below it.
+            # If a run could only partly be undone, the user should retry it before any older run.
             is_it = any(each.is_restored or not each.exact for each in done.results)
             if run or done.exit_code == process.EXIT_CODE or is_it or any(each.packed for each in one.sessions):
                 break
@@ -185,13 +185,13 @@ class Restore(SessionCommand["RestoreStats"]):
                 elsewhere = f" {_looked(self.chosen)}" if self.chosen.everything and not failed else ""
                 click.echo(f"nothing {'else ' if failed else ''}left to undo{elsewhere}", err=True)
             _tell_of_put_back({each.path for each in runs}, self.policies)
-            # A session whose store was deleted is in no run: what the user named is looked at for its markers.
+            # A session whose store was deleted is in no run, so check the sessions that the user named for markers.
             in_runs = {each.path for each in runs} | failed
             unlisted = [each for each in found if each.shown not in in_runs and each.error is None]
             if unlisted and not self.chosen.by_options:
-                # No run has this name: taking it back says whether that could be done at all, and changes nothing.
+                # No run has this id, so this changes nothing, but it reports whether a restore would be possible.
                 tried.append(_without_results(self._of_run(unlisted, "none")))
-        # A session that had nothing to give back is told of once.
+        # Report sessions with nothing to restore only once.
         return [*(_without_results(done) for done in tried[:-1]), *tried[-1:]]
 
     def failure(self, path: str, status: str, reason: str, code: int) -> RestoreStats:
@@ -228,7 +228,7 @@ class Restore(SessionCommand["RestoreStats"]):
         return [output.total(len(restored), what, unchanged | others)]
 
     def hints(self, done: Done[RestoreStats]) -> None:
-        """Say what stores still take, and what is packed."""
+        """Print how much space stores still take, and which sessions are packed."""
         chosen = self.chosen
         if chosen.as_json:
             return
@@ -267,7 +267,7 @@ def _without_results(done: Done[RestoreStats]) -> Done[RestoreStats]:
 
 
 def _tell_of_put_back(paths: set[str], policies: Policies) -> None:
-    """Tell which sessions are as a run left them that was undone since: a backup was put back, say."""
+    """Report sessions that match the result of a run that was undone since, for example from a backup."""
     from sessioncompress.operations.restore import put_back_since
 
     for path in sorted(paths):
@@ -278,7 +278,7 @@ def _tell_of_put_back(paths: set[str], policies: Policies) -> None:
 
 
 def _tell_of_stores(chosen: Chosen, restored: list[RestoreStats], policies: Policies, kept: Sequence[Any]) -> None:
-    """Tell what the stores take that gave all bytes back, and how to delete no others."""
+    """Print the size of stores whose originals were all restored, and the command that deletes only those."""
     whole: dict[Path, RestoreStats] = {}
     for each in restored:
         path = Path(each.path)
@@ -289,21 +289,21 @@ def _tell_of_stores(chosen: Chosen, restored: list[RestoreStats], policies: Poli
                 whole[path] = each
     places = {path.parent.resolve() / path.name: path for path in whole}
     for place in git.known(places):
-        # The command keeps these: a state in git may need them.
+        # `forget --unneeded` keeps these: a commit in git may need them.
         whole.pop(places[place], None)
     if not (size := sum(each.store_size for each in whole.values())):
         return
     paths = list(whole)
     take, it = ("The store still takes", "it") if len(paths) == 1 else ("The stores still take", "them")
-    # Of many nobody types the paths; the option leaves alone what other sessions there still need.
+    # For many paths use the option instead; it keeps what other sessions there still need.
     arguments = " ".join(typed(paths, *kept)) if len(paths) <= MOST_TYPED else chosen.typed(*kept)
     echo_wrapped(f"{take} {kb(size)}; if you no longer need {it}, delete {it} with:", err=True)
-    # A line of its own, and never broken: it is there to be copied.
+    # On its own line and never wrapped, so that it can be copied.
     click.echo(printable(f"  sessioncompress forget --unneeded {arguments}"), err=True)
 
 
 def _head(run: RunStats, looked: str) -> str:
-    """Say which run is taken back, and, where it was not named, when it was and where it is the newest."""
+    """Describe the run being undone. If the user didn't name it, add its age and where it is the newest."""
     said = f"run {run.run}: {', '.join(run.commands)}, {counted(len(run.sessions), 'session', 'sessions')}"
     if looked:
         ended = said_time(run.at)
@@ -313,14 +313,14 @@ def _head(run: RunStats, looked: str) -> str:
 
 
 def _looked(chosen: Chosen) -> str:
-    """Say where the newest run was looked for: a newer one may have been over sessions elsewhere."""
+    """Describe where the newest run was searched for. There may be newer runs over sessions elsewhere."""
     if chosen.everything:
         return "in the agents' folders (for sessions elsewhere, name PATHS)"
     return "in the chosen sessions"
 
 
 def _went(lines: int, summaries: int, verb: str = "") -> str:
-    """Format what came back into sessions, and what went out of them."""
+    """Format the numbers of restored lines and removed summaries."""
     parts = [counted(lines, "line", "lines") + verb] if lines or not summaries else []
     parts += [f"{counted(summaries, 'summary', 'summaries')} removed"] if summaries else []
     return ", ".join(parts)
@@ -378,7 +378,7 @@ class History(SessionCommand[_Runs]):
         if self.chosen.verbose:
             rows = [together([each]) for run in runs for each in run.sessions]
         if runs:
-            # Where there is no room for a column, the age is before the title.
+            # In a narrow terminal, the age is put before the title.
             left_out = ["saved", "ended"] * (is_seen() and not is_wide()) + ["session"] * (not self.chosen.verbose)
             echo_table(_COLUMNS, list(map(_row, rows)), left_out=left_out)
         click.echo(f"total: {counted(len(runs), 'run', 'runs')}")
@@ -396,15 +396,15 @@ def _runs(done: Done[_Runs]) -> list[RunStats]:
 
 def _row(run: RunStats) -> list[str]:
     did, number = ", ".join(run.commands), f"{len(run.sessions):,}"
-    # What was taken back saves nothing any more.
+    # Undone runs no longer save anything.
     back = [each for each in run.sessions if each.state is State.RESTORED]
     saved, net = (sum(getattr(each, name) for each in back) for name in ("saved", "saved_on_disk"))
     sums = ["-", "-"] if run.state is State.RESTORED else [kb(run.saved - saved), kb(run.saved_on_disk - net)]
     ended = said_time(run.at)
-    # Programs read what is piped: they get the time.
+    # Piped output is read by programs, so print the time.
     ago = f"{age(ended)} ago" if ended is not None and is_seen() else run.at
     paths = [each.path for each in run.sessions]
-    # Of many, some may be packed.
+    # Some of many may be packed and have no title.
     said = next(filter(None, map(title_of, map(Path, paths[:5]))), paths[0].rpartition("/")[2])
     if more := len(paths) - 1:
         said = f"{cut(said, 40, at_end=True)} and {counted(more, 'other session', 'other sessions')}"

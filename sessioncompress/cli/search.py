@@ -1,4 +1,4 @@
-"""`search`: find what was said in sessions, packed ones too."""
+"""`search`: find text in the conversations of sessions, including packed ones."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from sessioncompress.store.layout import store_at
 from sessioncompress.store.lock import open_session
 
 _SHOWN = 160
-"""Characters of a line that are shown, around what was found."""
+"""Maximum characters shown of a line, around the match."""
 _MOST = 1000
-"""Places in one session."""
+"""Maximum matches in one session."""
 
 
 class Hit(Struct, frozen=True, rename="camel"):
-    """One line in which a text was found: its turn, counted from 1, None above the first; and whose words it is of."""
+    """One line with a match: its turn, counted from 1, or None before the first, and the role of its author."""
 
     turn: int | None
     said: str
@@ -40,10 +40,10 @@ class Hit(Struct, frozen=True, rename="camel"):
 
 
 class SearchStats(Struct, frozen=True, rename="camel"):
-    """The places in one session that hold a text.
+    """The matches in one session.
 
-    `cut`: more places exist. `shortened`: some text was replaced. `made_elsewhere`: there are hits, and not all runs of
-    the session's store are this user's, on this machine.
+    `cut` is set if there are more matches, `shortened` if some text was replaced. `made_elsewhere` is set if there are
+    matches and not all runs of the session's store are this user's on this machine.
     """
 
     path: str
@@ -55,9 +55,9 @@ class SearchStats(Struct, frozen=True, rename="camel"):
 
 
 def search_session(path: Path, text: str, policy: Policy = BALANCED, *, packed: bool = False) -> SearchStats:
-    """Find a text, in letters of either case, in what was said in a session. Raises SessionCompressError."""
+    """Find a text in a session's conversation, ignoring case. Raises SessionCompressError."""
     folded = text.casefold()
-    # Of ASCII, JSON writes these two otherwise than they are said.
+    # JSON escapes these two ASCII characters.
     plain = folded.encode() if folded.isascii() and folded.isprintable() and not set(folded) & {'"', "\\"} else b""
     hits: list[Hit] = []
     with open_session(path, writing=False) as session:
@@ -70,7 +70,7 @@ def search_session(path: Path, text: str, policy: Policy = BALANCED, *, packed: 
             shortened = shortened or PREFIX_BYTES in raw
             if not whole or (entry := jsonl.parse(raw)) is None:
                 continue
-            # Most lines do not hold it, and to look for it in their bytes is faster.
+            # Searching the bytes first is faster, because most lines don't match.
             may_hold = not plain or plain in raw.lower()
             for said in reader.said(entry):
                 turn += said.say is Say.PROMPT
@@ -80,14 +80,14 @@ def search_session(path: Path, text: str, policy: Policy = BALANCED, *, packed: 
                 break
     elsewhere = False
     if hits:
-        # The search goes on without a store that cannot be read.
+        # Search even if the store can't be read.
         with suppress(SessionCompressError):
             elsewhere = not journals.load(store_at(path, policy).journal).is_ours
     return SearchStats(str(path), packed, tuple(hits[:_MOST]), len(hits) > _MOST, shortened, elsewhere)
 
 
 def _lines(said: Said, folded: str) -> Iterator[str]:
-    """Yield the lines of what was said that hold a text, each cut to what stands around it."""
+    """Yield the lines of a message that contain a text, each cut around the match."""
     for content in said.contents():
         if folded not in content.casefold():
             continue
@@ -119,7 +119,7 @@ class Search(SessionCommand[SearchStats]):
         if self.silent:
             return
         packed = " (packed)" if stats.packed else ""
-        # In a terminal the path stands once, above what was found.
+        # In a terminal, print the path once above its matches.
         path, begins = f"{printable(stats.path)}{packed}: ", ""
         if is_seen() and stats.hits:
             click.echo(shown(f"{stats.path}{packed}"))

@@ -1,4 +1,4 @@
-"""`sessions`, `stats`, `budget` and `verify`: look at sessions, and change nothing."""
+"""`sessions`, `stats`, `budget` and `verify`: inspect sessions without changing them."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ _SORTS: dict[str, tuple[str, Callable[[ListedSession], tuple[object, ...]]]] = {
     "age": ("unchanged for longest", lambda each: (each.modified,)),
     "project": ("of the first project", lambda each: (each.project, -each.estimate)),
 }
-"""By name which session comes first, and the order."""
+"""Sort orders by name: a description of the first session, and the key."""
 
 
 def row(session: ListedSession) -> list[str]:
-    """Format one session, with `~` before what was not counted."""
+    """Format one session as a row, with `~` before an estimate."""
     about = "~" if session.could_save is None else ""
     return [
         session.agent,
@@ -76,7 +76,7 @@ def row(session: ListedSession) -> list[str]:
 
 
 def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: bool = False) -> None:
-    """Print the table of sessions; in a terminal what fits, with paths and ids only if `verbose`."""
+    """Print the table of sessions. In a terminal show only what fits, with paths and ids if `verbose`."""
     first, order = _SORTS[sort]
     rows = sorted(listed, key=order)
     cells = [row(each) for each in rows]
@@ -84,15 +84,15 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: 
     if is_seen():
         left_out |= {"compressed"} | (set() if verbose else {"session"}) | (set() if is_wide() else {"project"})
         folders = [lists.folder_of(each.project) for each in rows]
-        # There is no room for a column of its own.
+        # There is no room for a separate column.
         has_several = len({*folders} - {""}) > 1 and not is_wide()
         for folder, cell in zip(folders, cells, strict=True):
             cell[7] = titled(cell[7], folder if has_several else "")
-            # A session that a run or a pack made smaller shows that instead of a saving.
+            # For a session that was compressed or packed, show that instead of an expected saving.
             done = {"packed": "packed", "yes": "compressed"}.get(cell[5])
             cell[1], cell[6], cell[4] = with_tilde(cell[1]), with_tilde(cell[6]), (cell[4] == "-" and done) or cell[4]
     if is_upside_down := is_seen() and is_longer_than_the_screen(cells):
-        # Else what comes first is the first to leave the screen.
+        # Otherwise the first session would scroll off the screen.
         cells.reverse()
     echo_table(COLUMNS, cells, left_out=left_out)
     if is_upside_down:
@@ -102,14 +102,14 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: 
     if is_seen() and rows and not verbose:
         click.echo("-v: with paths and ids", err=True)
     if is_seen() and rows and rows[0].estimate:
-        # Never broken: it is there to be copied. A shell knows the home where that is not quoted.
+        # Never wrapped, so that it can be copied. The shell expands `~` only outside quotes.
         path = with_tilde(rows[0].path)
         word = f"~/{quote(path[2:])}" if path.startswith("~/") else quote(path)
         click.echo(f"to compress only the session {first}:\n  sessioncompress compress {word}", err=True)
 
 
 def total(listed: Sequence[ListedSession], due: Sequence[ListedSession] | None = None) -> str:
-    """Format what all sessions come to, and what a run over those that are `due`, by default all, could save."""
+    """Format the total over all sessions, and what a run over the `due` ones (by default all) could save."""
     here = [each for each in listed if not each.packed]
     head = f"total: {counted(len(here), 'session', 'sessions')}"
     if not listed:
@@ -166,13 +166,13 @@ class Sessions(SessionCommand[ListedSession]):
 
     def refuse(self) -> None:
         if others := click.get_current_context().args:
-            # Of a title or an id the error names the paths.
+            # If this is a title or an id, the error lists its paths.
             options.EXISTING_OR_PACKED.convert(others[0], click.Argument(["title"]), click.get_current_context())
             what = "sessions lists those in the agents' folders, and takes no PATHS; for others"
             raise click.UsageError(f"{what}: sessioncompress stats {quote(others[0])}")
 
     def over(self, found: Iterable[Found]) -> Done[ListedSession]:
-        # Imported here: only the list looks into packs.
+        # Imported here because only the list reads packs.
         from sessioncompress.operations.packed import listed_packed
 
         done = self.each(found) + self.collected(listed_packed(self.chosen.selection))
@@ -208,7 +208,7 @@ class Sessions(SessionCommand[ListedSession]):
                     echo_wrapped(printable(f"{size}, {rest}, which compress moves out"), err=True)
 
     def tell_of_sweeps(self) -> None:
-        """Tell once what agents delete soon."""
+        """Report once which sessions agents will delete soon."""
         output.tell_of_sweeps(self.swept)
         self.swept = self.swept._replace(sessions=0)
 
@@ -218,7 +218,7 @@ class Sessions(SessionCommand[ListedSession]):
 
 
 sessions = Sessions.command("sessions --project .")
-# To say what does take them.
+# Accept paths, so that refuse() can name the command that takes them.
 sessions.allow_extra_args = True
 
 
@@ -236,7 +236,7 @@ class Overview(Sessions):
         echo_wrapped(output.with_others(head, done.others))
         if later := _saves(young):
             echo_wrapped(f"Sessions younger than a day could save ~{kb(later)} later.")
-        # Archives of what is compressed already take more.
+        # Suggest packing first: archives of compressed sessions are larger.
         self.tell_of_sweeps()
         if saves := _saves(old):
             ready = (each for each in old if each.estimate and each.modified < day_ago - 20 * options.AGE["d"])
@@ -290,7 +290,7 @@ stats = Stats.command("stats session.jsonl")
 
 
 def _added(all_stats: Iterable[SessionStats], *, most: int | None) -> list[tuple[str, Share]]:
-    """Add up the shares of several sessions by agent, the largest first; what is more than `most` in one row."""
+    """Sum the shares of several sessions by agent, largest first. Shares after the first `most` become one row."""
     sums: dict[tuple[str, str, str], Share] = {}
     for each in all_stats:
         for share in each.shares:
@@ -307,7 +307,7 @@ def _added(all_stats: Iterable[SessionStats], *, most: int | None) -> list[tuple
 
 
 def _echo(lines: Sequence[str], shares: Sequence[tuple[str, Share]], rest: int) -> None:
-    """Print the first line, the table of shares with their agents and the rest of the bytes, and the other lines."""
+    """Print the first line, the table of shares with the remaining bytes, and the other lines."""
     head, *others = lines
     echo_wrapped(head)
     if shares:
@@ -320,7 +320,7 @@ def _echo(lines: Sequence[str], shares: Sequence[tuple[str, Share]], rest: int) 
             shown = Kind.MIRROR.shown if share.kind == Kind.MIRROR else share.kind
             rows.append([agent, shown, printable(share.tool) or "-", f"{share.blocks:,}", *sizes])
         rows.append(["", "the rest", "-", "-", kb(rest), "-", "-", "-"])
-        # All are of one agent where none is named.
+        # If no agent is named, all shares have the same one.
         first = 0 if any(agent for agent, _ in shares) else 1
         left_out = ["blocks"] if first == 0 and is_seen() and not is_wide() else []
         echo_table(columns[first:], [row[first:] for row in rows], left_out=left_out)
@@ -341,7 +341,7 @@ _BY = {
 
 
 def budget_line(stats: BudgetStats) -> str:
-    """Format one session: how full the window is, what is due and why, and the numbers behind that."""
+    """Format one session: how full the window is, what is due and why, and the underlying numbers."""
     model = f"{printable(stats.model)}, " if stats.model else ""
     window = f"{stats.context_window:,} tokens ({model}{_BY[stats.limits_from]})"
     full = f"{100 * stats.utilisation:.0f} % of the window in use, {stats.tokens:,} of {window}"
@@ -407,26 +407,26 @@ class Verify(SessionCommand["VerifyStats"]):
 
     @staticmethod
     def work(each: Each, form: str | None) -> VerifyStats:
-        # Imported here: the other commands do without.
+        # Imported here because the other commands don't need it.
         from sessioncompress.operations.verify import verify_session
 
         return verify_session(each.path, each.policy, form=form)
 
     def over(self, found: Iterable[Found]) -> Done[VerifyStats]:
-        # An agent deletes its old sessions; only one that the user named is missed.
+        # Agents delete their old sessions, so report a missing one as an error only if the user named it.
         found = list(found)
 
         def is_gone(each: Found) -> bool:
             return isinstance(each.error, SessionGone) and each.path not in self.chosen.paths
 
         done = super().over([each for each in found if not is_gone(each)])
-        # Of one that is packed another store may have stayed.
+        # A packed session may also have left a store at its path.
         there = {os.path.abspath(each.path) for each in done.results}  # noqa: PTH100 - must not resolve links
         self.gone = [each.shown for each in found if is_gone(each) and os.path.abspath(each.path) not in there]  # noqa: PTH100
         return done
 
     def words(self, stats: VerifyStats) -> Words:
-        # What is right and nothing more is in the total.
+        # Sessions that are fine only count in the total.
         is_news = wording.noticed(stats) or stats.lines_not_understood
         return Words(wording.verified(stats), left=None if is_news else ("", ""))
 

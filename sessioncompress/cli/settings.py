@@ -1,4 +1,4 @@
-"""`config`, `hook` and `completion`: the policy of sessions, hooks in agents' settings, and what a shell completes."""
+"""`config`, `hook` and `completion`: the policy of sessions, hooks in agents' settings, and shell completion."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def config(action: str, path: Path, config: Path | None, preset: str | None, as_
         for file, found in policies.places(session):
             click.echo(f"{found:<11}  {printable(str(file))}")
         return
-    # The URL of an endpoint may hold a secret.
+    # An endpoint's URL may hold a secret.
     settings = [
         each._replace(value=shown_url(each.value)) if each.key == "summarizer.endpoint" and each.value else each
         for each in policies.settings(session)
@@ -56,7 +56,7 @@ def config(action: str, path: Path, config: Path | None, preset: str | None, as_
 
 
 def _begin(file: Path, settings: list[Setting]) -> None:
-    """Write a policy that comes to the same, but for what no file near a session may set."""
+    """Write an equivalent policy file, without the keys that no file near a session may set."""
     from sessioncompress.operations.handoff import write_new
     from sessioncompress.policy.file import KEYS, PRESET, SECTION, flat, schema_address, to_mapping
 
@@ -119,7 +119,7 @@ def hook(action: str, agent: str | None, compact: bool, preset: str | None, yes:
     done = "installed" if action == "install" else "uninstalled"
     click.echo(f"{name}: {done}; it takes effect the next time you start {known.title}")
     if action == "uninstall" and (log := log_file()).exists():
-        # It says what was done to sessions, and other agents may have hooks that write there.
+        # It is a record of what was done, and other agents' hooks may write to it.
         click.echo(printable(f"their log stays in {log}: delete it if you no longer need it"))
     if known.advice and action == "install":
         click.echo(known.advice)

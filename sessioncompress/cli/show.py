@@ -1,4 +1,4 @@
-"""`show` and `diff`: print the original that a marker's reference names, or what a session lost."""
+"""`show` and `diff`: print the original of a reference, or what a session lost."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def show(
     from sessioncompress.operations.show import working_folder
 
     if path is not None and names_rows(path):
-        # There its store is.
+        # Its store is kept there.
         path = rows_of(path) if is_database(path) else lines_of(path)
     policies = options.policies_of(config, near=False, backup_dir=backup_dir)
     policy = policies.of(path or working_folder() / "session.jsonl")
@@ -67,7 +67,7 @@ def show(
     rest = 0 if everything or lines is not None else max(0, len(content) - 20 * 1024)
     content = content[: len(content) - rest]
     if is_seen():
-        # The bytes as they are, but for control characters, which are made visible.
+        # Print the text with control characters made visible.
         text = content.decode(errors="backslashreplace").removesuffix("\n")
         click.echo("\n".join(printable(each.replace("\t", "    ")) for each in text.split("\n")))
     elif sys.stdout is not None:
@@ -97,11 +97,10 @@ def _lines(content: bytes, wanted: str) -> bytes:
 
 
 _FIRST_LINES = 12
-"""So many lines of a text are shown."""
 
 
 _Rows = dict[tuple[str, str], list[int]]
-"""By kind and tool how many values were replaced, their bytes before, and those now."""
+"""Maps (kind, tool) to the number of replaced values, their original bytes, and their bytes now."""
 
 
 class _Lost(Struct, frozen=True):
@@ -137,12 +136,12 @@ class Diff(SessionCommand[_Lost]):
                 yield from (f"{line}\n" for line in held)
                 held.clear()
 
-        # As git does: what fits stays on the screen. And less writes no file into the home.
+        # As git does: if it fits, it stays on the screen. And less must not write a history file to the home.
         os.environ.setdefault("LESS", "FRX")
         os.environ.setdefault("LESSHISTFILE", "-")
         click.echo_via_pager(paged())
         if held:
-            # The reader left early, and wants no total.
+            # The user quit the pager early and needs no total.
             sys.exit(0)
         return done
 
@@ -154,7 +153,7 @@ class Diff(SessionCommand[_Lost]):
         return work_on(found.remote, partial(self._told, found, policy), writes=False)
 
     def _told(self, found: Found, policy: Policy, at: Path) -> _Lost:
-        # Imported here: `show` needs none of it.
+        # Imported here because `show` doesn't need it.
         from sessioncompress.operations.diff import diff_session
 
         path, is_one, rows = found.path, self.chosen.is_one, _Rows()
@@ -170,7 +169,7 @@ class Diff(SessionCommand[_Lost]):
                     for line in chain([] if is_one else [printable(f"{path}:")], [first], lines):
                         self.echo(line)
                 except BrokenPipeError:
-                    # Nobody reads it any more: no fault of the session.
+                    # The reader is gone, which is no fault of the session.
                     sys.exit(0)
             if is_one and not rows:
                 why = "every line has its original bytes" if lost.has_store else "it has no store and no markers"
@@ -184,7 +183,7 @@ class Diff(SessionCommand[_Lost]):
                 rows[key] = [*map(add, rows.get(key, (0, 0, 0)), numbers)]
         self.summed = rows
         if rows and self.given.stat:
-            # Those that lost most come first.
+            # Largest loss first.
             ordered = sorted(rows.items(), key=lambda item: (item[1][2] - item[1][1], item[0]))
             ordered.append((("total", ""), _sums(rows)))
             columns = [Column("kind"), Column("tool", may_be_cut=True)]
@@ -211,7 +210,7 @@ def _summed(rows: _Rows, where: str = "") -> str:
 
 
 def _by_message(session: Path, found: Losses, rows: _Rows, named: str) -> Iterator[str]:
-    """Yield the lines for a person; fill `rows`, and name the session to `show` as it is `named`."""
+    """Yield lines that describe the losses by message, and fill `rows`. `named` is the argument for `show`."""
     width = get_terminal_size((100, 24)).columns
     messages = 0
     yield from _summaries(found)
@@ -223,7 +222,7 @@ def _by_message(session: Path, found: Losses, rows: _Rows, named: str) -> Iterat
         calls = set[str]()
         for loss in message.losses:
             row = rows.setdefault((loss.block.kind.shown, printable(loss.block.tool)), [0, 0, 0])
-            # As a run counts them: of a call all arguments are one.
+            # Count as a run does: all arguments of a call are one.
             counts = loss.block.kind is not Kind.ARGUMENT or loss.block.call not in calls
             calls.update([loss.block.call] * (loss.block.kind is Kind.ARGUMENT))
             row[:] = map(add, row, (counts, loss.block.bytes, _size(loss)))
@@ -256,7 +255,7 @@ def _size(loss: Loss) -> int:
 
 
 def _beside(loss: Loss, width: int) -> Iterator[str]:
-    """Put the first lines of the original to the left of what stands there now."""
+    """Show the first lines of the original to the left of the current ones."""
     from rich.cells import set_cell_size
 
     each = (width - 5) // 2
@@ -265,7 +264,7 @@ def _beside(loss: Loss, width: int) -> Iterator[str]:
 
 
 def _above(loss: Loss, width: int) -> Iterator[str]:
-    """Put the first lines of the original above what stands there now, as other programs show a difference."""
+    """Show the first lines of the original above the current ones, like a unified diff."""
     for sign, lines in zip("-+", _sides(loss), strict=True):
         for each in lines:
             yield cut(f"  {sign} {each}", width, at_end=True)
@@ -278,7 +277,7 @@ def _sides(loss: Loss) -> tuple[list[str], list[str]]:
 
 
 def _first_lines(text: str) -> list[str]:
-    """Take the first lines of a text as a terminal may show them, and tell how many more there are."""
+    """Return the first lines of a text in printable form, and a count of the rest."""
     lines = text.removesuffix("\n").split("\n", _FIRST_LINES)
     rest = "".join(lines[_FIRST_LINES:])
     more = rest.count("\n") + 1

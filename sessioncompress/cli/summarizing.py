@@ -1,4 +1,4 @@
-"""`handoff` and `branch-summary`, and what they share with `compact`: the options of a summary, and asking a model."""
+"""`handoff` and `branch-summary`, and what they share with `compact`: summary options, and consent to use a model."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ SUMMARY = options.all_of(
     ),
     click.option("--no-network", is_flag=True, help="Ask no model, even if your configuration names one."),
 )
-"""They say what a summary is about and who writes it, and go to the policy with the others of its command."""
+"""Options for what a summary focuses on and who writes it. They are passed to the policy."""
 
 
 def checked_goal(goal: str | None) -> str:
-    """Write a goal as the summary will have it. Raises click's UsageError where nothing is left of it."""
+    """Normalize a goal as the summary will show it. Raises click's UsageError if it is empty."""
     text = as_goal(goal or "")
     if goal is not None and not text:
         raise click.UsageError("--goal is empty")
@@ -94,7 +94,7 @@ def checked_goal(goal: str | None) -> str:
 
 
 def tell(path: str, made: Summarized) -> None:
-    """Warn on stderr of a model that failed, of originals that others may have made, and of a failed command."""
+    """Warn on stderr if a model or a command failed, or if the originals may not be this user's."""
     if failure := made.model_failure:
         by = author(made.by, made.model)
         options.warn(f"{path}: {failure}; summarized{by}" if by else f"{path}: summarized without a model: {failure}")
@@ -110,10 +110,10 @@ def tell(path: str, made: Summarized) -> None:
 def asked(
     policies: Iterable[Policy], given: Mapping[str, Any], *, sends: bool, yes: bool, engine: object = None
 ) -> bool:
-    """Say who gets what was said, before anything is sent, and ask whether that may be; tell whether to go on.
+    """Print who will receive the conversation before anything is sent, ask for consent, and return whether to go on.
 
-    `policies` are those of the sessions, `given` the options. Only what an option names is asked about: who wrote it
-    into a configuration of his own has decided. Raises UsageError where no model can be asked, or must not.
+    `policies` are the sessions' policies, `given` the options. Ask only if an option names the model; a user who put it
+    in their own configuration has already decided. Raises UsageError if no model can or may be used.
     """
     of = Counter(policy.summarizer for policy in policies if policy.enabled)
     if all(rules == Summarizer() for rules in of):

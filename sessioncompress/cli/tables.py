@@ -1,4 +1,4 @@
-"""What fits into a terminal: tables, and lines of a file and two numbers; plain text where it goes elsewhere."""
+"""Output that fits a terminal: tables, and lines with a file and two sizes. Plain text if it isn't a terminal."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from sessioncompress.core.text import printable
 _GAP = 2
 _CUT = "..."
 _LEAST = 10
-"""Characters that a column keeps which may be cut."""
+"""Minimum characters of a column that may be cut."""
 _QUOTED = re.compile(r"(?<!\w)'[^']+'(?!\w)")
 _SIZE = 9
 
 
 class Column(NamedTuple):
-    """A column: its name, whether it holds numbers, and whether what does not fit may be cut, in the middle or at_end.
+    """A column: its name, if it holds numbers, and if values may be cut (in the middle, or `at_end`).
 
-    In a terminal, what is_below has a line of its own below its row, and is never cut.
+    In a terminal, an `is_below` value is printed on its own line under the row and is never cut.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Column(NamedTuple):
 
 
 def is_seen() -> bool:
-    """Tell whether somebody reads stdout in a terminal."""
+    """True if stdout is a terminal."""
     return _is_terminal(sys.stdout)
 
 
@@ -45,30 +45,30 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 def width() -> int:
-    """Measure the terminal in columns."""
+    """Return the terminal's width in columns."""
     return get_terminal_size().columns
 
 
 def is_wide() -> bool:
-    """Tell whether the terminal has room for columns that others can do without, or for two texts beside each other."""
+    """True if the terminal has room for optional columns, or for two texts side by side."""
     return width() >= 120  # noqa: PLR2004
 
 
 def is_longer_than_the_screen(rows: Sequence[Sequence[str]]) -> bool:
-    """Tell whether a table of such rows leaves the terminal at its top."""
+    """True if a table of these rows is longer than the screen."""
     return len(rows) > get_terminal_size().lines
 
 
 def with_tilde(path: str) -> str:
-    """Write `~` for the home in a path."""
-    home = os.path.expanduser("~")  # noqa: PTH111 - raises nothing without a home
+    """Abbreviate the home folder in a path to `~`."""
+    home = os.path.expanduser("~")  # noqa: PTH111 - never raises
     return "~" + path[len(home) :] if path == home or path.startswith(home.rstrip("/") + "/") else path
 
 
 def cut(text: str, room: int, *, at_end: bool = False) -> str:
-    """Cut a text in the middle: paths differ at their ends, and begin with what they have in common. Or at its end."""
+    """Cut a text in the middle, because paths differ most at their ends. Or cut it at its end."""
     if at_end:
-        # Imported here, as below: only who sees a table waits for it.
+        # Imported here, as below, so that only users who see a table wait for it.
         from rich.cells import cell_len, set_cell_size
 
         return text if cell_len(text) <= room else set_cell_size(text, max(room - len(_CUT), 0)).rstrip() + _CUT
@@ -79,7 +79,7 @@ def cut(text: str, room: int, *, at_end: bool = False) -> str:
 
 
 def distinct(names: Iterable[str], room: int, *, at_end: bool = False) -> Mapping[str, str]:
-    """Cut names as cut() does; where two would be the same, leave out of their middle what they have in common."""
+    """Cut names as cut() does. If two would become equal, omit the part in the middle that they share."""
     ordered = sorted(set(names))
     made = {name: cut(name, room, at_end=at_end) for name in ordered}
     number_of = Counter(made.values())
@@ -92,7 +92,7 @@ def distinct(names: Iterable[str], room: int, *, at_end: bool = False) -> Mappin
 
 
 def file_line(path: str, before: str, after: str, by: str, arrow: str = "->", title: str = "") -> str:
-    """Format what changed in a file, under the lines of others; in a terminal with its title, elsewhere its path."""
+    """Format a file's change, aligned with other lines. Show its title in a terminal, and its path elsewhere."""
     if not is_seen():
         return f"{printable(path)}: {before} {arrow} {after} ({by})"
     said = f"{before:>{_SIZE}} -> {after:>{_SIZE}}  {click.style(f'{by:>6}', fg='green')}"
@@ -100,30 +100,30 @@ def file_line(path: str, before: str, after: str, by: str, arrow: str = "->", ti
 
 
 def titled(title: str, folder: str) -> str:
-    """Put the name of a project's folder before a title, where there is one."""
+    """Prefix a title with its project's folder name, if both exist."""
     return f"{cut(printable(folder), 14)}: {title}" if folder and title else title
 
 
 def line_of(path: str, title: str, said: str) -> str:
-    """Put a file's title, or its path where it has none, before what is said of it, in one line of the terminal."""
+    """Format a file's title, or its path without one, followed by the result, on one terminal line."""
     from rich.cells import cell_len
 
-    # After a longer path the numbers would be too far away.
+    # A wider name column would put the numbers too far away.
     room = min(max(width() - len(click.unstyle(said)) - _GAP, _LEAST), 100)
     name = cut(title, room, at_end=True) if title else cut(with_tilde(printable(path)), room)
     return f"{name}{' ' * (room - cell_len(name))}  {said}"
 
 
 def shown(path: str) -> str:
-    """Write the path that a line begins with: in a terminal with `~`, and so that it fits."""
+    """Return a path to start a line with. In a terminal, abbreviate the home and cut to fit."""
     name = printable(path)
     return cut(with_tilde(name), width() - _GAP) if is_seen() else name
 
 
 def wrapped(text: str, spare: int = 0) -> str:
-    """Break a line between words, and indent it where it goes on; `spare` columns at its end stay free.
+    """Wrap a line between words, with an indent, leaving `spare` columns free at the end.
 
-    What is in quotes, as commands are, is never broken: it is there to be copied.
+    Quoted text, such as a command, is never wrapped, so that it can be copied.
     """
     from textwrap import wrap
 
@@ -135,12 +135,12 @@ def wrapped(text: str, spare: int = 0) -> str:
 
 
 def echo_wrapped(text: str, *, err: bool = False) -> None:
-    """Print a line; broken where it goes to a terminal."""
+    """Print a line, wrapped if the output is a terminal."""
     click.echo(wrapped_for(text, err=err), err=err)
 
 
 def wrapped_for(text: str, *, err: bool) -> str:
-    """Break a line where it goes to a terminal."""
+    """Wrap a line if the output is a terminal."""
     return wrapped(text) if _is_seen_on(err) else text
 
 
@@ -151,9 +151,9 @@ def _is_seen_on(err: bool) -> bool:
 def echo_table(
     columns: Sequence[Column], rows: Iterable[Sequence[str]], *, err: bool = False, left_out: Collection[str] = ()
 ) -> None:
-    """Print a table in the width of the terminal; elsewhere its values with tabs between them, and nothing cut.
+    """Print a table that fits the terminal; elsewhere print full values separated by tabs.
 
-    Where the heading leaves the screen it stands at the end once more. Some columns may be left out, by their names.
+    If the heading scrolls off the screen, it is repeated at the end. `left_out` names columns to omit.
     """
     rows = list(rows)
     kept = [at for at, each in enumerate(columns) if each.name not in left_out]
@@ -189,7 +189,7 @@ def echo_table(
 
 
 def _shared(needs: Mapping[int, int], room: int) -> Mapping[int, int]:
-    """Share out room by needs: nobody gets more than that, nor less than a few characters."""
+    """Divide the room among columns. Each gets at most its need, and at least a few characters."""
     given = {}
     for left, number in zip(range(len(needs), 0, -1), sorted(needs, key=lambda each: needs[each]), strict=True):
         given[number] = min(needs[number], max(room // left, _LEAST))

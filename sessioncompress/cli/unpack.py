@@ -1,4 +1,4 @@
-"""`unpack`: bring packed sessions back to their places."""
+"""`unpack`: move packed sessions back to their original paths."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from sessioncompress.pipeline.discover import Found
 from sessioncompress.store.packing import Packed
 
 _MOST_LISTED = 10
-"""Sessions that a name may mean."""
 
 
 class Unpack(SessionCommand[UnpackStats]):
@@ -54,13 +53,13 @@ class Unpack(SessionCommand[UnpackStats]):
             raise click.UsageError("local paths and URLs of object stores can't be combined; use one run for each")
 
     def found(self) -> list[Found]:
-        # What is meant is in packs.
+        # The arguments name sessions in packs, which over() resolves.
         return []
 
     def over(self, found: Iterable[Found]) -> Done[UnpackStats]:
         dry_run = self.chosen.dry_run
         if self.urls_named:
-            # Imported here: most packs lie on a disk.
+            # Imported here because most packs are local.
             from sessioncompress.operations.cloud import Places
 
             if not (urls := packed_below(Places(self.urls_named))):
@@ -98,12 +97,12 @@ unpack = Unpack.command("unpack ~/.pi/agent/sessions")
 
 
 def _end_with_names(error: Ambiguous) -> NoReturn:
-    """Print what a name may mean, the newest first, each by what means it alone."""
+    """Print the sessions that a name may mean, newest first, each with a name that identifies it."""
     echo_wrapped(str(error), err=True)
     ids, places = (Counter(map(key, error.found)) for key in (lambda each: each.entry.id, lambda each: each.place))
 
     def row(each: Packed) -> tuple[str, ...]:
-        # A fork of some agents has the id of its parent.
+        # In some agents, a fork keeps its parent's id.
         path = each.place if places[each.place] == 1 else each.pack.archive
         name = each.entry.id if ids[each.entry.id] == 1 and each.entry.id else with_tilde(str(path))
         return tuple(map(printable, (name, each.entry.agent, each.entry.modified[:10], each.entry.title)))
