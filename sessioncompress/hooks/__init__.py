@@ -1,4 +1,4 @@
-"""Hooks that agents call, and the table of the agents whose hooks can be installed."""
+"""Hooks that agents call, and the agents for which they can be installed."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ AGENTS = {
     "pi": "extension.Pi",
     "qwen": "settings.Qwen",
 }
-"""The agents as formats/table.py names them, and the classes of their hooks."""
+"""Maps agents, named as in formats/table.py, to the classes of their hooks."""

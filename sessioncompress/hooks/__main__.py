@@ -1,4 +1,4 @@
-"""The hooks that agents call: `python -m sessioncompress.hooks guard|ended`. They always exit with 0, and in time."""
+"""Hooks that agents call: `python -m sessioncompress.hooks guard|ended`. They always exit 0, within a time limit."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from types import FrameType
 from typing import BinaryIO
 
 SECONDS = {"guard": 5, "ended": 5, "compress": 660}
-"""The time limit of each. The agent waits for the first two."""
+"""Time limit of each hook in seconds. The agent waits for the first two."""
 
 
 class _TimeUpError(BaseException):
-    """Not an Exception, so that no code in between handles it."""
+    """Not an Exception, so that no handler in between catches it."""
 
 
 def main(arguments: Sequence[str], stdin: BinaryIO, stdout: BinaryIO) -> None:
-    """Run the hook that the first argument names; every error becomes a line of the log."""
+    """Run the hook named by the first argument. Every error is logged instead of raised."""
     what = arguments[0] if arguments else ""
     try:
         if what not in SECONDS:
-            raise ValueError(f"there is no hook {what!r}")  # noqa: TRY301 - it ends in the log like the others
+            raise ValueError(f"there is no hook {what!r}")  # noqa: TRY301 - logged below like all errors
         signal.signal(signal.SIGALRM, _time_up)
         signal.alarm(SECONDS[what])
-        # Each imports only what it needs: a guard that lets a call run imports next to nothing.
+        # Each branch imports only what it needs. A guard that allows a call imports almost nothing.
         if what == "guard":
             from sessioncompress.hooks.guard import answer
 
@@ -42,8 +42,8 @@ def main(arguments: Sequence[str], stdin: BinaryIO, stdout: BinaryIO) -> None:
             else:
                 compress(Path(arguments[1]), Ending.of(arguments[2:]))
         signal.alarm(0)
-    except (_TimeUpError, Exception) as error:  # noqa: BLE001 - the agent goes on whatever it is
-        # Time that is up from here on would end in a traceback.
+    except (_TimeUpError, Exception) as error:  # noqa: BLE001 - the agent must continue after any error
+        # Without this, an alarm after this point would end in a traceback.
         signal.alarm(0)
         from sessioncompress.hooks.base import note_in_log
 
@@ -60,5 +60,5 @@ def _time_up(number: int, frame: FrameType | None) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1:], sys.stdin.buffer, sys.stdout.buffer)
-    # No thread and no exit handler may keep the agent waiting or change the exit code.
+    # No thread or exit handler may keep the agent waiting or change the exit code.
     os._exit(0)

@@ -1,4 +1,4 @@
-"""What the hooks share: their log, what an agent's settings can do, and the commands in them."""
+"""Shared by the hooks: their log, the interface to an agent's settings, and the commands stored there."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from sessioncompress.errors import FileFailed, Refused
 from sessioncompress.store import disk, layout, machine
 
 LARGEST = 256 * 1024
-"""Bytes of the log, and of the previous one, which it replaces."""
+"""Maximum bytes of the log. A full log replaces the previous one."""
 
 
 def log_file() -> Path:
-    """Locate the log. Raises FileFailed if no home is known."""
+    """Return the log's path. Raises FileFailed if no home is known."""
     return machine.state_folder() / "hook.log"
 
 
 def note_in_log(hook: str, text: str) -> None:
-    """Add a line, if possible: a hook never fails."""
+    """Append a line to the log if possible. Errors are ignored, because a hook never fails."""
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = printable(f"{at} {hook}: {text}")[:2000] + "\n"
     with suppress(OSError, FileFailed):
@@ -39,14 +39,14 @@ def note_in_log(hook: str, text: str) -> None:
 
 
 class Piece(NamedTuple):
-    """A text to insert, and the character that it goes before."""
+    """A text to insert, and the index of the character that it is inserted before."""
 
     at: int
     text: str
 
 
 GUARD = ("guard",)
-"""The arguments of the hook before a tool runs."""
+"""Arguments of the hook that runs before a tool."""
 
 _ENDED = "ended"
 _COMPACT = "--compact"
@@ -54,102 +54,102 @@ _PRESET = "--preset"
 
 
 class Ending(NamedTuple):
-    """What is done with a session that ended."""
+    """The handling of a session that ended."""
 
     compact: bool = False
-    """Compact it before it is compressed."""
+    """Compact the session before compressing it."""
     preset: str | None = None
-    """The base of its policy."""
+    """Preset that the policy is based on."""
 
     def options(self) -> tuple[str, ...]:
-        """Build the options of the hook, and of the process that it starts."""
+        """Build the options for the hook, and for the process that it starts."""
         compact = (_COMPACT,) if self.compact else ()
         return (*compact, _PRESET, self.preset) if self.preset else compact
 
     def words(self) -> tuple[str, ...]:
-        """Build the arguments of the hook of a session's end."""
+        """Build the arguments of the session-end hook."""
         return (_ENDED, *self.options())
 
     @classmethod
     def of(cls, words: Sequence[str]) -> Ending:
-        """Read the options among these words."""
+        """Parse the options among these words."""
         named = dict(pairwise(words)).get(_PRESET)
         return cls(_COMPACT in words, named)
 
 
 COMPRESSED = Ending()
-"""Compressed, with the policy that its folder has."""
+"""The default: compress with the folder's policy."""
 
 
 def ending_in(commands: Iterable[Sequence[str]]) -> Ending:
-    """Read what our hooks do with a session that ended."""
+    """Parse what our hooks do with a session that ended."""
     return next((Ending.of(words) for words in commands if _ENDED in words), COMPRESSED)
 
 
 class AgentHooks:
-    """One agent's settings. `text` is the content of its file, None if there is none; nothing here touches the file."""
+    """One agent's settings. `text` is the content of its file, or None if it doesn't exist. Does no file access."""
 
     title: str
     """The agent's name in messages."""
     compresses = True
-    """Whether a session that ended is compressed. Else there is only the guard."""
+    """True if the agent has a session-end hook that compresses; otherwise it has only the guard."""
     advice = ""
-    """What the user does after an installation; empty if nothing."""
+    """Instructions for the user after installing; empty if none."""
     elsewhere: str
-    """The variable that names another folder than the `usual` one."""
+    """Environment variable that overrides the `usual` folder."""
     usual: str
     below: str
-    """The path of the file in that folder."""
+    """The file's path relative to that folder."""
 
     def file(self) -> Path:
-        """Locate the settings: the user's, as a project's are shared with others. Raises FileFailed without a home."""
+        """Return the path of the user's settings (a project's are shared). Raises FileFailed without a home."""
         return machine.at_home(os.environ.get(self.elsewhere) or self.usual) / self.below
 
     def commands(self, text: str) -> list[tuple[str, ...]]:
-        """List the commands of our hooks in the text, each with its program first; empty without hooks of ours."""
+        """List the commands of our hooks in the text, each starting with its program."""
         raise NotImplementedError
 
     def is_current(self, text: str, ending: Ending) -> bool:
-        """Tell whether our hooks, and no others of ours, are in the text just as `added` inserts them."""
+        """True if the text has exactly the hooks that `added` inserts, and no others that are ours."""
         raise NotImplementedError
 
     def added(self, text: str | None, ending: Ending) -> list[Piece]:
-        """List what to insert into a text without our hooks. Raises Refused."""
+        """List the insertions for a text without our hooks. Raises Refused."""
         raise NotImplementedError
 
     def taken_out(self, text: str) -> str | None:
-        """Remove our hooks when there is no record of their insertion. Raises Refused."""
+        """Remove our hooks without a record of how they were inserted. Raises Refused."""
         raise NotImplementedError
 
     def switched_off(self, text: str) -> str:
-        """Describe what in the text disables all hooks; empty if nothing does."""
+        """Describe what disables all hooks in the text; empty if nothing does."""
         del text
         return ""
 
     def refused(self, what: str, remedy: str) -> Refused:
-        """Make the error for settings that are left as they are."""
+        """Build the error for settings that stay unchanged."""
         return Refused(what, where=self.file(), state="It was not changed.", remedy=remedy)
 
 
 _OPTIONS = ("-P", "-m", "sessioncompress.hooks")
-"""`-P`: the agent starts hooks in a project's folder, whose modules must not shadow Python's."""
+"""`-P`: the agent starts hooks in a project's folder, and modules there must not shadow Python's."""
 
 
 def command(*arguments: str) -> tuple[str, ...]:
-    """Build the command of a hook, with the absolute path of this Python: the agent may have any PATH."""
+    """Build a hook's command with this Python's absolute path, because the agent's PATH is unknown."""
     return (sys.executable, *_OPTIONS, *arguments)
 
 
 def shell_line(*arguments: str) -> str:
-    """Build the command for a shell. It succeeds even if that Python is gone or too old for `-P`.
+    """Build a hook's shell command. It exits 0 even if that Python is missing or too old for `-P`.
 
-    Python would exit with 2 then, and the agent would refuse every call.
+    Otherwise the exit code 2 would make the agent refuse every tool call.
     """
     return f"{shlex.join(command(*arguments))} || true"
 
 
 def command_in(line: str) -> tuple[str, ...] | None:
-    """Read the command of a shell line of ours, the Python first; None if the line is not ours."""
+    """Parse our shell line into a command that starts with the Python; None if the line isn't ours."""
     try:
         words = shlex.split(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Compact and compress a session that has ended, in a process of its own: the agent does not wait for that."""
+"""Compact and compress a session that ended, in a separate process that the agent doesn't wait for."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from sessioncompress.policy.sources import Policies
 
 QUIET_SECONDS = 2.0
-"""The agent may still append for a moment: nothing must have changed for this long, or for as long as a policy says."""
+"""The session must be unchanged this long, or as long as the policy sets: the agent may still append for a moment."""
 
 MOST_SECONDS = 600
-"""The time limit of the process, waiting included."""
+"""Time limit of the process, including waiting."""
 
 
 def start(raw: bytes, ending: Ending = COMPRESSED) -> None:
-    """Start the process for the session that the agent names (`transcript_path`), and do not wait for it."""
-    # Imported here: the guard, which runs before each write, does without.
+    """Start the process for the session that the agent names (`transcript_path`) without waiting for it."""
+    # Imported here because the guard, which runs before each write, doesn't need it.
     import subprocess
 
     session = json.loads(raw).get("transcript_path")
     if not isinstance(session, str) or not Path(session).exists():
         base.note_in_log("ended", f"the agent named a session that does not exist: {session}")
         return
-    subprocess.Popen(  # noqa: S603 - this Python, and a path that no shell reads
-        # By its absolute path: pi names one as its --session-dir does.
+    subprocess.Popen(  # noqa: S603 - our own Python, and a path that no shell parses
+        # pi gives the path in the form of its --session-dir, which may be relative.
         base.command("compress", os.path.abspath(session), *ending.options()),  # noqa: PTH100 - must not resolve links
-        # In a process session of its own, so that the end of the agent does not end it; and not in anyone's folder.
+        # In a new process session, so that it survives the agent; and not in the user's working folder.
         start_new_session=True,
         cwd="/",
         stdin=subprocess.DEVNULL,
@@ -48,9 +48,9 @@ def start(raw: bytes, ending: Ending = COMPRESSED) -> None:
 
 
 def compress(session: Path, ending: Ending = COMPRESSED) -> None:
-    """Compress a session and its subagents' once nobody writes to them any more, and compact it before if asked for.
+    """Compress a session and its subagents' sessions once no one writes to them; compact it first if asked.
 
-    The sessions of subagents are never gone on with.
+    Subagent sessions are never resumed, so they aren't compacted.
     """
     from sessioncompress.formats.table import subagents
     from sessioncompress.policy.sources import Policies
@@ -67,7 +67,7 @@ def compress(session: Path, ending: Ending = COMPRESSED) -> None:
 
 
 def _done(work: Callable[[Path, Policy], str], session: Path, policies: Policies, deadline: float) -> str:
-    """Do the work on a session that nobody writes to; return what became of it."""
+    """Work on a session once no one writes to it, and return the result as text."""
     try:
         while True:
             try:
@@ -81,7 +81,7 @@ def _done(work: Callable[[Path, Policy], str], session: Path, policies: Policies
 
 
 def _compacted(session: Path, policy: Policy, run_id: str) -> str:
-    """Compact a session where the policy's rule says so, or without one wherever it holds enough."""
+    """Compact a session if the policy's rule asks for it, or without a rule whenever it is long enough."""
     from sessioncompress.operations.compact import compact_session
     from sessioncompress.operations.wording import compact_line
 

@@ -1,4 +1,4 @@
-"""Hooks in an agent that loads TypeScript: one file of ours, which calls them."""
+"""Hooks for agents that load TypeScript: one file that we write, which calls the hooks."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _ENDED = re.compile(r"^const ENDED = (\[.*\]);$", re.MULTILINE)
 
 
 class Extension(AgentHooks):
-    """The hooks of an agent whose file is `extension.ts` and then its own."""
+    """Hooks of an agent whose file consists of `extension.ts` followed by the agent's own part."""
 
     own: str
-    """The name of the agent, and of what follows in its file."""
+    """Name of the agent, and of its part of the file."""
 
     def commands(self, text: str) -> list[tuple[str, ...]]:
-        # One command starts them all; with it go the arguments at a session's end.
+        # One command starts all hooks; add the arguments for a session's end.
         start = _list_in(text, _COMMAND) if text.startswith(_OURS) else ()
         return [(*start, *_list_in(text, _ENDED))] if start else []
 
@@ -54,7 +54,7 @@ class Extension(AgentHooks):
 
 
 def _list_in(text: str, form: re.Pattern[str]) -> tuple[str, ...]:
-    """Read the list of texts that a line of ours holds; empty if none does."""
+    """Parse the list of strings in a line of our file; empty if there is none."""
     found = form.search(text)
     try:
         listed = json.loads(found[1]) if found else []
@@ -64,7 +64,7 @@ def _list_in(text: str, form: re.Pattern[str]) -> tuple[str, ...]:
 
 
 class Pi(Extension):
-    """pi, which loads it in every project."""
+    """pi, which loads the file in every project."""
 
     title = "pi"
     own = "pi"
@@ -73,7 +73,7 @@ class Pi(Extension):
 
 
 class OpenCode(Extension):
-    """OpenCode, whose sessions lie in a database: nothing compresses them, and only the guard runs."""
+    """OpenCode. It keeps its sessions in a database, so only the guard runs and nothing is compressed."""
 
     title = "OpenCode"
     compresses = False

@@ -2,9 +2,9 @@
 
     {"tool_name", "tool_input", "transcript_path"}  ->  {"hookSpecificOutput": {"permissionDecision": "deny", ...}, ...}
 
-This is the format of Claude Code, which Codex and our hooks for other agents use too. Gemini CLI reads `decision` and
-`reason` beside it. No answer lets the tool run. A call without
-a marker must cost next to nothing, so that everything else is imported where it is used.
+This is Claude Code's format, which Codex and our hooks for other agents also use. Gemini CLI reads `decision` and
+`reason` instead. An empty answer allows the call. A call without a marker must cost almost nothing, so modules are
+imported where they are used.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 _OLD = "old_string"
 _TAKEN_AWAY = frozenset({_OLD, "oldText", "oldString"})
-"""The keys of text that an edit removes: a marker there is in the file already."""
+"""Keys of text that an edit removes. A marker in it is already in the file."""
 
 _PATCH = "*** Begin Patch"
 
 
 def answer(raw: bytes) -> bytes:
-    """Answer a call that is about to run; empty if it may."""
-    # JSON does not escape the beginning of a marker: without one the call is not even parsed.
+    """Answer a call that is about to run; empty to allow it."""
+    # JSON doesn't escape a marker's prefix, so a call without it need not be parsed.
     if marker.PREFIX_BYTES not in raw:
         return b""
     import json
@@ -69,7 +69,7 @@ def _denied(why: str) -> bytes:
 
 
 def new_markers(given: Any) -> list[str]:
-    """List the markers in a call's arguments, each once, except those that it also removes."""
+    """List the markers in a call's arguments, each once, without those that the call also removes."""
     texts = list(_texts(given, ""))
     old = {each for key, text in texts if key in _TAKEN_AWAY for each in marker.whole_in(text)}
     new = (each for key, text in texts if key not in _TAKEN_AWAY for each in marker.whole_in(text))
@@ -79,7 +79,7 @@ def new_markers(given: Any) -> list[str]:
 def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, str) and value.lstrip().startswith(_PATCH):
         for line in value.splitlines():
-            # A line that it adds; all others are in the file already, or go.
+            # Only added lines are new; the others are in the file already, or are removed.
             yield ("" if line.startswith("+") else _OLD), line
     elif isinstance(value, str):
         yield key, value
@@ -92,10 +92,10 @@ def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
 
 
 def known(found: Sequence[str], session: Path) -> list[str]:
-    """List the markers that name an original of a session in the folder, or else were put into this session.
+    """List the markers with an original in a store of the session's folder, or written into this session by a run.
 
-    An unknown marker may be a quote, and passes. The sessions that this one was forked from are in the same folder; a
-    subagent has a session of its own. Raises SessionCompressError and OSError.
+    An unknown marker may be a quotation, and is allowed. The folder also holds the sessions that this one was forked
+    from; a subagent has its own session. Raises SessionCompressError and OSError.
     """
     from contextlib import suppress
 
@@ -107,7 +107,7 @@ def known(found: Sequence[str], session: Path) -> list[str]:
     from sessioncompress.store.layout import backups_of, store_at, stores_in
 
     policies, policy = Policies(warn=lambda _: None), BALANCED
-    # A policy with an error, which every run reports, must not disable the guard.
+    # An invalid policy must not disable the guard. Every run reports it anyway.
     with suppress(UsageError):
         policy = policies.own
         policy = policies.of(session)
@@ -118,16 +118,16 @@ def known(found: Sequence[str], session: Path) -> list[str]:
     named = {each: marker.references(each) for each in found}
     ours = [each for each, refs in named.items() if any(mentions(ref, file) for ref in refs for file in journals)]
     if ours:
-        # One is enough to refuse the call. It must not run because the others take long or cannot be read.
+        # One is enough to refuse. The call must not run because checking the others is slow or fails.
         return ours
     bare = [each for each, refs in named.items() if not refs]
     return _put_in(bare, session, store.journal) if bare else []
 
 
 def known_here(found: Sequence[str]) -> list[str]:
-    """List the markers whose original `sessioncompress show` prints from the working folder.
+    """List the markers whose original `sessioncompress show` would print in the working folder.
 
-    An agent that keeps its sessions in a database names none. The ones that were compressed came from files.
+    For agents with sessions in a database, which name no file. Compressed content there came from files.
     """
     from sessioncompress.errors import SessionCompressError, UsageError
     from sessioncompress.operations.show import show
@@ -141,14 +141,14 @@ def known_here(found: Sequence[str]) -> list[str]:
         except UsageError:
             return False
         except SessionCompressError:
-            # It is named there, and cannot be read.
+            # A store names it, but it can't be read.
             return True
 
     return [each for each in found if any(map(is_known, marker.references(each)))]
 
 
 def _put_in(bare: Sequence[str], session: Path, file: Path) -> list[str]:
-    """List the markers that stand in the rewritten lines of the session."""
+    """List the markers that are in rewritten lines of the session."""
     import json
     from hashlib import sha256
 

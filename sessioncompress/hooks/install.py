@@ -1,4 +1,4 @@
-"""Install our hooks in an agent's settings and remove them: what would change, and writing it."""
+"""Install our hooks in an agent's settings and remove them: plan the change, then write it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def _place(file: Path) -> Path:
 
 
 def load(file: Path) -> Record:
-    """Load the record of a file; empty if there is none, or it is unreadable."""
+    """Load the record of a file; empty if there is none, or if it can't be read."""
     with suppress(OSError, FileFailed, ValueError):
         return decode(_place(file).read_bytes(), type=Record)
     return Record()
 
 
 def keep(file: Path, record: Record) -> None:
-    """Write the record of a file, or remove it if it is empty. Raises OSError and FileFailed."""
+    """Write the record of a file, or delete it if empty. Raises OSError and FileFailed."""
     if record == Record():
         disk.remove(_place(file))
         return
@@ -54,7 +54,7 @@ _OTHER = ", but not as this version does it: another version did, or somebody ed
 
 
 class FileChange(Struct, frozen=True):
-    """The texts of an agent's file before and after; None: no file. `file` is not a link."""
+    """An agent's file before and after, as text or None for no file. `file` is never a link."""
 
     file: Path
     before: str | None
@@ -63,20 +63,20 @@ class FileChange(Struct, frozen=True):
 
     @property
     def lines(self) -> list[str]:
-        """Only the changed lines, with `+` or `-`: settings may hold secrets."""
+        """Diff lines without context, because settings may hold secrets."""
         before, after = ((text or "").splitlines() for text in (self.before, self.after))
         return list(unified_diff(before, after, lineterm="", n=0))[2:]
 
 
 def agent_named(name: str) -> AgentHooks:
-    """Import the hooks of an agent in the table."""
+    """Import and create the hooks of an agent in the table."""
     module, _, of = AGENTS[name].partition(".")
     found: AgentHooks = getattr(import_module(f"{__package__}.{module}"), of)()
     return found
 
 
 def to_install(agent: AgentHooks, ending: Ending = COMPRESSED) -> FileChange:
-    """Plan to install our hooks as this version writes them, in place of older ones, or of others of ours."""
+    """Plan to install this version's hooks, replacing all our existing ones."""
     file, text = read(agent)
     if text is not None and agent.is_current(text, ending):
         return FileChange(file, text, text, load(file))
@@ -91,13 +91,13 @@ def to_install(agent: AgentHooks, ending: Ending = COMPRESSED) -> FileChange:
 
 
 def to_uninstall(agent: AgentHooks) -> FileChange:
-    """Plan to remove our hooks; if they are unchanged, the file becomes byte for byte what it was."""
+    """Plan to remove our hooks. If they are unchanged, the file gets its exact former bytes."""
     file, text = read(agent)
     return FileChange(file, text, _without(agent, file, text), Record(folders=load(file).folders))
 
 
 def read(agent: AgentHooks) -> tuple[Path, str | None]:
-    """Read an agent's file; the path is the one that a link leads to. Raises Refused and FileFailed."""
+    """Read an agent's file, and return its path with links resolved. Raises Refused and FileFailed."""
     file = Path(os.path.realpath(agent.file()))
     with failing(file, _NOT_CHANGED):
         try:
@@ -122,23 +122,24 @@ def _without(agent: AgentHooks, file: Path, text: str | None) -> str | None:
     exact, pieces = text, load(file).pieces
     for piece in pieces:
         if exact.count(piece) != 1:
-            # The text was changed.
+            # The user changed the text.
             return agent.taken_out(text)
         exact = exact.replace(piece, "")
     with suppress(Refused):
+        # The text may hold hooks that this record doesn't list.
         if pieces and (not exact or not agent.commands(exact)):
             return exact or None
     return agent.taken_out(text)
 
 
 def write(change: FileChange) -> None:
-    """Write a change atomically; the file keeps mode, owner and attributes. Raises FileFailed."""
+    """Write a change atomically, keeping the file's mode, owner and attributes. Raises FileFailed."""
     with failing(change.file, _NOT_CHANGED):
         now = change.file.read_bytes().decode(errors="replace") if change.before is not None else None
         if now != change.before or (now is None and os.path.lexists(change.file)):
             raise FileFailed("it changed in the meantime", where=change.file, state=_NOT_CHANGED, remedy="Run again.")
         if change.after is not None:
-            # The record first, so that whatever happens then the hooks can be removed.
+            # Write the record first, so that the hooks can be removed whatever happens next.
             keep(change.file, change.record)
             disk.make_folder(change.file.parent)
             disk.put(change.file, change.after.encode())

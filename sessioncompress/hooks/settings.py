@@ -1,4 +1,4 @@
-"""Hooks in JSON settings, which also hold much else: the form of Claude Code, which Codex and Gemini CLI took over."""
+"""Hooks in JSON settings files that also hold other settings: Claude Code's form, also used by Codex and Gemini CLI."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
 Group = Mapping[str, Any]
-"""`{"matcher", "hooks": [{"type", "command", "timeout"}]}`: a list of these stands at each event."""
+"""`{"matcher", "hooks": [{"type", "command", "timeout"}]}`: each event has a list of these."""
 
 
 def insertions(text: str | None, groups: Mapping[str, Group]) -> list[Piece]:
-    """Insert a group at each event; the text is an object whose `hooks`, if any, are well-formed.
+    """List the insertions that add a group to each event. If the text has `hooks`, they must be well-formed.
 
-    A group goes behind the user's: Codex remembers by their places which hooks it may run. An event goes first, so that
-    no line of the user's needs another comma.
+    Append a group after the user's, because Codex remembers by position which hooks it may run. Insert a new event
+    first, so that no line of the user's needs another comma.
     """
     whole = {_MEMBER: {event: [group] for event, group in groups.items()}}
     if text is None:
@@ -43,7 +43,7 @@ def insertions(text: str | None, groups: Mapping[str, Group]) -> list[Piece]:
 
 
 def _inside(text: str, start: int, values: Mapping[str, Any]) -> Piece:
-    """Insert values first in an object, or last in a list if their key is empty, indented as the text is."""
+    """Insert values at the start of an object, or at the end of a list if their key is empty; match the indentation."""
     inside = start + 1
     gap = text[inside : _after_space(text, inside)]
     ends = [end for _, _, end in _values(text, start)]
@@ -58,7 +58,7 @@ def _inside(text: str, start: int, values: Mapping[str, Any]) -> Piece:
     newline = "\r\n" if "\r\n" in text else "\n"
     indent = _INDENT.match(text, text.rfind("\n", 0, start) + 1, start)
     around = indent.group() if indent else ""
-    # The text indents as its first member is, where that has a line of its own.
+    # Use the indentation of the first member if it is on its own line.
     root = _after_space(text, 0) + 1
     begin = text[root : _after_space(text, root)]
     unit = begin.rpartition("\n")[2] if "\n" in begin and text[root + len(begin)] != "}" else "  "
@@ -71,14 +71,14 @@ def _inside(text: str, start: int, values: Mapping[str, Any]) -> Piece:
 
 
 def _places(text: str, start: int) -> dict[str, int]:
-    """Find where the values of the object at this character begin, by their keys; of several the last, as all read."""
+    """Map the keys of the object at this index to where their values begin. The last duplicate counts."""
     return {key: begin for key, begin, _ in _values(text, start)}
 
 
 def _values(text: str, start: int) -> Iterator[tuple[str, int, int]]:
-    """Yield the key of each value in an object, or an empty one in a list, and where the value begins and ends.
+    """Yield each value's key (empty in a list), start and end in the object or list at this index.
 
-    The whole is known to be JSON.
+    The text must be valid JSON.
     """
     position = _after_space(text, start + 1)
     while text[position] not in "]}":
@@ -99,8 +99,8 @@ def _after_space(text: str, position: int) -> int:
 
 
 def without(text: str) -> str:
-    """Remove our hooks, and what is empty without them. Raises CannotSplice."""
-    # Imported here with all that it needs: most that is done with settings does without.
+    """Remove our hooks, and containers that become empty. Raises CannotSplice."""
+    # Imported here because most work on settings doesn't need it.
     from sessioncompress.core.splice import REMOVED, splice
 
     document = json.loads(text)
@@ -136,26 +136,26 @@ def _hooks(group: Any) -> list[Any]:
 
 
 def _command(hook: Any) -> tuple[str, ...] | None:
-    """Read the command of a hook of ours; None if it is not ours."""
+    """Parse the command of our hook; None if it isn't ours."""
     line = hook.get("command") if isinstance(hook, dict) else None
     return command_in(line) if isinstance(line, str) else None
 
 
 class Settings(AgentHooks):
-    """The hooks of an agent whose settings have them as Claude Code's: the two events, and what a group holds there."""
+    """Hooks of an agent with settings like Claude Code's: two events, each with groups of hooks."""
 
     guarded = "PreToolUse"
     """The event before a tool runs."""
     writing: str
-    """The tools that may write files, shells and MCP tools among them."""
+    """Pattern of tools that may write files, including shells and MCP tools."""
     seconds: tuple[int, int]
-    """The time limits of guard and end, in the agent's unit: longer than our own, which are to end a hook."""
+    """Time limits of guard and end in the agent's unit. They exceed our own limits, which should apply first."""
 
     def commands(self, text: str) -> list[tuple[str, ...]]:
         return [command for _, _, _, command in self.ours(text)]
 
     def ours(self, text: str) -> list[tuple[str, int, int, tuple[str, ...]]]:
-        """List our hooks: the event, the number of the group, that of the hook in it, and its command."""
+        """List our hooks: event, group index, hook index, and command."""
         return [
             (event, number, place, command)
             for event, groups in _events(self.document(text))
@@ -190,7 +190,7 @@ class Settings(AgentHooks):
         return "disableAllHooks in it is true" if self.document(text).get("disableAllHooks") is True else ""
 
     def plain(self, text: str) -> str:
-        """Make JSON of what the agent takes for JSON, with every value in its place."""
+        """Convert what the agent accepts as JSON to JSON, keeping the position of every value."""
         return text
 
     def document(self, text: str) -> dict[str, Any]:
@@ -219,19 +219,19 @@ class Claude(Settings):
 
     title = "Claude Code"
     writing = "^(Bash|Edit|MultiEdit|NotebookEdit|PowerShell|Write|mcp__.*)$"
-    # Without a limit all hooks at a session's end share 1.5 s.
+    # Without a limit, all session-end hooks share 1.5 s.
     seconds = (10, 10)
     elsewhere, usual = "CLAUDE_CONFIG_DIR", "~/.claude"
     below = "settings.json"
 
 
 class Codex(Settings):
-    """Codex CLI. Its `config.toml` says which hooks it trusts, and is only read."""
+    """Codex CLI. Its `config.toml` records which hooks it trusts; we only read it."""
 
     title = "Codex CLI"
     advice = "It calls them once you trust them: type /hooks in Codex."
     writing = "^(Bash|apply_patch|mcp__.*)$"
-    # It allows the end of a session no more than three.
+    # It allows session-end hooks at most three seconds.
     seconds = (10, 3)
     elsewhere, usual = "CODEX_HOME", "~/.codex"
     below = "hooks.json"
@@ -247,10 +247,10 @@ class Codex(Settings):
             return "features.hooks in config.toml is false"
         hooks = config.get("hooks")
         state = hooks.get("state") if isinstance(hooks, dict) else None
-        # The events as Codex writes them where it notes which hooks it trusts.
+        # Event names as Codex writes them in its list of trusted hooks.
         names = {"PreToolUse": "pre_tool_use", "SessionEnd": "session_end"}
         places = [f"{names[event]}:{group}:{number}" for event, group, number, _ in self.ours(text)]
-        # By the path of its file, which Codex may have resolved.
+        # Codex may have resolved the file's path.
         files, state = (self.file(), self.file().resolve()), state if isinstance(state, dict) else {}
         found = ([state.get(f"{file}:{place}") for file in files] for place in places)
         noted: list[dict[str, Any]] = [next((one for one in each if isinstance(one, dict)), {}) for each in found]
@@ -260,7 +260,7 @@ class Codex(Settings):
 
 
 _COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"?|//[^\r\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/)?', re.DOTALL)
-"""A comment, or a string, in which none begins."""
+"""A comment, or a string, inside which no comment starts."""
 _NO_LINE_END = re.compile(r"[^\r\n]")
 
 
