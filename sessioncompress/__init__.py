@@ -1,20 +1,20 @@
-"""Rewrite coding-agent sessions in place into smaller ones that the agent resumes, with every original kept.
+"""Rewrite coding-agent sessions in place into smaller ones that the agent can resume, and keep every original.
 
-The functions; for one of them see help(sessioncompress.compress_session), as all that follows here is long:
+The functions; for one of them see help(sessioncompress.compress_session), since the rest of this page is long:
 
 compress_session    make a session smaller, in place
-restore_session     give it its original bytes back
+restore_session     restore its original bytes
 verify_session      check it and every original
 show                read the originals that a marker names
 inspect_session     measure where its bytes are, and what a run could save
-budget_session      judge whether it is due, by the rule of a policy
-compact_session     sum up its old part, in the agent's own form
+budget_session      judge whether it is due, by a policy's rule
+compact_session     summarize its old part, in the agent's own form
 summarize_branch    leave a branch with a summary
-handoff_session     sum up all of it for another agent
+handoff_session     summarize all of it for another agent
 forget_session      delete its originals, which then cannot be restored
 policy_for          find the policy that the command would use
 
-A Policy says what may go. Errors are SessionCompressError.
+A Policy decides what may be removed. Errors are SessionCompressError.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name's module when it is first asked for: a run with nothing to do pays for nothing else."""
+    """Import a public name's module on first use, so that a run with nothing to do stays fast."""
     for home, names in _HOMES.items():
         if name in names:
             value: object = getattr(import_module(f"{__name__}.{home}"), name)
@@ -107,5 +107,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """Return all public names, too: `help` shows what this returns."""
+    """Include all public names, because `help` shows what this returns."""
     return sorted({*globals(), *__all__})

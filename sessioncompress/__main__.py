@@ -11,28 +11,28 @@ from sessioncompress.core import process
 
 
 def run() -> None:
-    """Run the command line; an interrupt before it has begun is no error to show, nor is it that nobody reads on."""
+    """Run the command line. An interrupt before it starts, or a closed output, is not reported as an error."""
     gc.set_threshold(process.RARELY)
-    # At its end Python looks several times for circles among all that it imported: a tenth of a short run.
+    # At exit Python collects garbage over everything imported several times, a tenth of a short run.
     atexit.register(gc.freeze)
     process.ends_it()
     with process.outliving_their_readers():
         if nothing_due(sys.argv[1:]):
             return
-        # Imported here because this takes most of the time that the program needs to start.
+        # Imported here because this is most of the start-up time.
         from sessioncompress.cli.main import main
 
         main(prog_name="sessioncompress")
 
 
 def nothing_due(arguments: Sequence[str]) -> bool:
-    """Print what `compress` prints if nothing is due in any session; else print nothing and return False.
+    """Print the output of `compress` if nothing is due in any session; else print nothing and return False.
 
-    It does without click: a hook after each turn mostly finds nothing to do. An option, a folder and an error are left
-    to the command line.
+    Avoids importing click, because a hook that runs after each turn mostly has nothing to do. Options, folders and
+    errors are left to the full command line.
     """
     command, *names = arguments or ("",)
-    # Click can handle a stdout that our parent closed.
+    # Click copes with a stdout that the parent process closed.
     if command != "compress" or not names or sys.stdout is None or any(not name or name[0] == "-" for name in names):
         return False
     from pathlib import Path

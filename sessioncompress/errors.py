@@ -1,4 +1,4 @@
-"""Everything that can go wrong in a way a user can act on; each error carries the exit code it leads to."""
+"""Errors that a user can act on. Each has the exit code that it leads to."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ NOT_CHANGED = "The session was not changed."
 
 
 class SessionCompressError(Exception):
-    """What went wrong, where, what state the session is in, and what to do; `str()` is safe to print as it is.
+    """An error with its place, the session's state, and the remedy. `str()` is safe to print.
 
-    `what` is a clause without a full stop, `where` a path or other place, `line` counts from 1, `state` and
-    `remedy` are whole sentences.
+    `what` is a clause without a period, `where` a path or other place. `line` counts from 1. `state` and `remedy` are
+    whole sentences.
     """
 
     exit_code = 3
@@ -38,7 +38,7 @@ class SessionCompressError(Exception):
         super().__init__(what)
 
     def __str__(self) -> str:
-        """Render as `where:line: what. State. Remedy.` without the parts that are not known."""
+        """Format as `where:line: what. State. Remedy.` without unknown parts."""
         place = "" if self.where is None else f"{self.where}: "
         if self.line is not None:
             place = f"{self.where}:{self.line}: "
@@ -47,7 +47,7 @@ class SessionCompressError(Exception):
 
 
 class UsageError(SessionCompressError):
-    """The command or the policy asks for something that does not exist."""
+    """The command or the policy names something that doesn't exist."""
 
     exit_code = 2
 
@@ -57,39 +57,39 @@ class FileFailed(SessionCompressError):
 
 
 class Refused(SessionCompressError):
-    """The file is of a kind, or in a state, that we do not touch."""
+    """The file is of a kind, or in a state, that we don't touch."""
 
     exit_code = 4
 
 
 class InUse(Refused):
-    """Another program has the session open for writing, changed it just now, or is one of us."""
+    """Another program, or another run, has the session open for writing or has just changed it."""
 
 
 class NotASession(Refused):
-    """The file is not a session, or not a regular file at all."""
+    """The file isn't a session, or isn't even a regular file."""
 
 
 class SessionGone(Refused):
-    """The session is not at its path, but its store is still there."""
+    """The session is missing from its path, but its store is still there."""
 
 
 class IsALink(Refused):
-    """The path, or something beside it, is a link: replacing it would part it from what it links to."""
+    """The path, or a file next to it, is a link. Replacing it would separate it from the link's target."""
 
 
 class Unsupported(Refused):
-    """The system or the file system lacks what the safe protocol needs."""
+    """The system or the file system lacks something that the commit protocol needs."""
 
 
 class Damaged(SessionCompressError):
-    """A store or a session fails its check."""
+    """A store or a session failed its check."""
 
     exit_code = 5
 
 
 class Unreadable(Damaged):
-    """An original cannot be read back; others may be."""
+    """An original cannot be read; others may be readable."""
 
 
 _REMEDIES = {
@@ -103,12 +103,11 @@ _REMEDIES = {
     errno.EMFILE: "Let the process open more files (ulimit -n).",
     errno.EIO: "Check the disk.",
 }
-"""What to do about what the system said."""
 
 
 @contextmanager
 def failing(where: str | os.PathLike[str], state: str = NOT_CHANGED) -> Iterator[None]:
-    """Turn an OSError of the block into a FileFailed, see failed()."""
+    """Convert an OSError raised in the block to FileFailed; see failed()."""
     try:
         yield
     except OSError as error:
@@ -116,7 +115,7 @@ def failing(where: str | os.PathLike[str], state: str = NOT_CHANGED) -> Iterator
 
 
 def failed(error: OSError, where: str | os.PathLike[str], state: str = NOT_CHANGED) -> FileFailed:
-    """Make the error for what the system said; it names the file that the system named, or else `where`."""
+    """Build a FileFailed from an OSError. It names the error's own file, or else `where`."""
     named = error.filename if isinstance(error.filename, str | os.PathLike) else where
     remedy = _REMEDIES.get(error.errno or 0, "See what the system says about it, and run again.")
     return FileFailed((error.strerror or str(error)).lower(), where=named, state=state, remedy=remedy)
