@@ -698,11 +698,14 @@ def test_lines_fit_a_terminal_of_80_columns(here: Path, monkeypatch: pytest.Monk
             assert len(lines) == 2
 
 
-def test_restore_of_a_folder_ends_with_4_where_originals_stay_packed(work: Path) -> None:
+def test_restore_of_a_folder_ends_with_4_where_originals_stay_packed(here: Path) -> None:
     """A script that goes on at 0 would leave them; a packed session without a store has nothing to restore."""
-    run("pack", work / "below")
-    assert run("restore", work).exit_code == 4
-    assert run("restore", "--dry-run", work).exit_code == 0
-    assert run("restore", work / "one.jsonl").exit_code == 0
-    run("unpack", work)
-    assert run("restore", work).exit_code == 0
+    path = write(here, fixture("pi-anthropic.jsonl"))
+    for command, code in (("compress", 4), ("restore", 0)):
+        run(command, path)
+        if command == "restore":
+            run("forget", "--yes", path)
+        run("pack", path)
+        assert run("restore", here).exit_code == code
+        assert run("restore", "--dry-run", here).exit_code == 0
+        run("unpack", here)
