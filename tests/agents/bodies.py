@@ -15,8 +15,6 @@ TOOL_IMAGES = (["Attached image(s) from tool result:"], ["Tool result image:"])
 
 
 class Api(StrEnum):
-    """The APIs that are understood."""
-
     ANTHROPIC = "anthropic"
     RESPONSES = "responses"
     CHAT = "chat"
@@ -24,8 +22,6 @@ class Api(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a part of a message is."""
-
     TEXT = "text"
     THINKING = "thinking"
     CALL = "call"
@@ -72,7 +68,6 @@ def api_of(body: Body) -> Api:
 
 
 def messages(body: Body) -> list[Message]:
-    """Read a body's messages."""
     match api_of(body):
         case Api.ANTHROPIC:
             return [_anthropic(m) for m in body["messages"]]

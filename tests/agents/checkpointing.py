@@ -40,12 +40,10 @@ def check(made: Cutting, before: Request, after: Request, *, asked: int = 0, fra
 
 
 def said_in(message: Message) -> str:
-    """Return the texts of a message."""
     return "\n".join(str(part.value) for part in message.parts if part.kind is Kind.TEXT)
 
 
 def strings_of(value: Any) -> Iterator[str]:
-    """Yield all strings in a request."""
     waiting = [value]
     while waiting:
         each = waiting.pop()

@@ -40,8 +40,6 @@ def _version(package: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A session where the agent looks for it."""
-
     home: Path
     cwd: Path
     resuming: tuple[str, ...]
@@ -109,7 +107,6 @@ def placed(session: Path, folder: Path) -> Placed:
 
 
 def entries(session: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a session."""
     for line in session.read_bytes().splitlines():
         yield json.loads(line)
 

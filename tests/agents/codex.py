@@ -55,8 +55,6 @@ def _with_provider(line: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A rollout where Codex looks for it."""
-
     home: Path
     cwd: Path
     rollout: Path
@@ -189,7 +187,6 @@ def _payloads(session: Path, kind: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _model(session: Path) -> str:
-    """Return the model of the last turn."""
     return str([turn["model"] for turn in _payloads(session, "turn_context")][-1])
 
 

@@ -58,7 +58,6 @@ def compacted(session: Path, folder: Path, policy: Policy = DEFAULT) -> Compacte
 
 
 def compacted_here(session: Path, policy: Policy = DEFAULT) -> Compacted:
-    """Compact a session where it is."""
     stats = compact_session(session, policy, named=False)
     assert stats.is_compacted, stats.reason
     data = session.read_bytes()

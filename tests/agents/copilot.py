@@ -24,14 +24,11 @@ CACHE = MODULES / ".cache" / "copilot"
 
 @cache
 def installed() -> bool:
-    """Tell whether the Copilot CLI is there."""
     return PROGRAM.is_file()
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A session where the agent looks for it."""
-
     home: Path
     cwd: Path
     session: Path

@@ -95,7 +95,6 @@ def resume_often(
 
 
 def thoughts(session: Path) -> frozenset[str]:
-    """Return the texts of a session's reasoning."""
     return frozenset(part["text"] for part in _parts(json.loads(session.read_bytes())) if part["type"] == "reasoning")
 
 
@@ -104,7 +103,6 @@ def _parts(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _model(document: Mapping[str, Any]) -> tuple[str, str]:
-    """Return provider and model of the last answer."""
     infos = [message["info"] for message in document["messages"]]
     last = next(info for info in reversed(infos) if info["role"] == "assistant")
     return last["providerID"], last["modelID"]

@@ -34,8 +34,6 @@ _RENAMED_APIS = {b'"api":"google-gemini-cli"': b'"api":"google-generative-ai"'}
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model as a session names it."""
-
     provider: str
     api: str
     id: str
@@ -43,8 +41,6 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one start of pi did."""
-
     requests: tuple[Request, ...]
     strangers: tuple[str, ...]
     session: bytes
@@ -210,7 +206,6 @@ def exported_session(page: str) -> dict[str, Any]:
 
 
 def entries(session: Path) -> Iterator[dict[str, Any]]:
-    """Yield the entries of a session that can be read."""
     for line in session.read_bytes().splitlines():
         try:
             entry = json.loads(line)

@@ -42,8 +42,6 @@ def resume(session: Path, folder: Path) -> Request:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A session where the agent looks for it."""
-
     home: Path
     cwd: Path
     session: Path

@@ -17,12 +17,10 @@ Block = tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]
 
 
 def anthropic(model: str, usage: int) -> Iterator[bytes]:
-    """Answer `POST /v1/messages`."""
     return anthropic_blocks([anthropic_text(TEXT)], "msg_end_turn")(model, usage)
 
 
 def anthropic_text(text: str) -> Block:
-    """Return a text as it is answered."""
     return {"type": "text", "text": ""}, [{"type": "text_delta", "text": text}]
 
 
@@ -32,7 +30,6 @@ def anthropic_call(name: str, given: Mapping[str, Any], call: str = "toolu_stand
 
 
 def anthropic_use(name: str, given: Mapping[str, Any], call: str) -> Block:
-    """Return a call as it is answered."""
     block = {"type": "tool_use", "id": call, "name": name, "input": {}}
     return block, [{"type": "input_json_delta", "partial_json": json.dumps(given)}]
 
@@ -114,7 +111,6 @@ def responses_items(items: Sequence[Mapping[str, Any]]) -> Reply:
 
 
 def chat(model: str, usage: int) -> Iterator[bytes]:
-    """Answer `POST /chat/completions`."""
     chunk = {"id": "chatcmpl-standin", "object": "chat.completion.chunk", "created": 0, "model": model}
     first = {"index": 0, "delta": {"role": "assistant", "content": TEXT}, "finish_reason": None}
     yield _data(chunk | {"choices": [first]})

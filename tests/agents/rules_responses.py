@@ -35,7 +35,6 @@ _FORMS: Mapping[str, _Form] = {
 
 
 def problems(body: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the broken rules of a request's items."""
     for item in body["input"] if isinstance(body["input"], list) else ():
         kind = item.get("type", "message")
         if kind in _FORMS:

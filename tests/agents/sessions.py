@@ -52,7 +52,6 @@ WAYS = {"default": NO_THRESHOLDS, "little": LITTLE_PROTECTED, "archive": ARCHIVE
 
 
 def rewritten(session: Path, way: str) -> Path:
-    """Rewrite a copy of a session in this way."""
     return grown(session, LITTLE_PROTECTED) if way == "grown" else compressed(session, WAYS[way], way)
 
 

@@ -77,18 +77,15 @@ class StandIn:
 
     @property
     def url(self) -> str:
-        """Return the address, without a path."""
         if self._server is None:
             raise RuntimeError("the stand-in has not been started")
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     @property
     def problems(self) -> list[str]:
-        """Return the broken rules of all requests."""
         return [problem for request in self.requests for problem in request.problems]
 
     def record(self, path: str, raw: bytes) -> Request:
-        """Keep and judge a request."""
         body = json.loads(raw)
         request = Request(path, len(raw), body, tuple(problems(body, self.reasoned)))
         self.requests.append(request)

@@ -63,7 +63,6 @@ def check(session: Path, version: str, policy: Policy, folder: Path) -> Compacte
 
 
 def resumed(version: str, session: Path, folder: Path) -> list[Request]:
-    """Return the requests of two resumes in a row."""
     there = claude.placed(session, folder)
     return [request for _ in range(2) for request in claude.go_on(version, there, None)]
 

@@ -67,7 +67,6 @@ def check(session: Path, policy: Policy, folder: Path) -> None:
 
 
 def resumed(session: Path, workdir: Path) -> list[Request]:
-    """Return the requests of two resumes in a row."""
     there = codex.placed(session, workdir)
     return [request for _ in range(2) for request in codex.go_on(there)]
 

@@ -61,7 +61,6 @@ def prepared(session: Path, share: float, folder: Path) -> tuple[Cutting, Path, 
 
 
 def left_in(folder: Path) -> bytes:
-    """Return the session as the agent left it."""
     return gemini.copy_in(folder / "resumed", ".jsonl").read_bytes()
 
 

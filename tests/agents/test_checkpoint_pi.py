@@ -67,7 +67,6 @@ def resumed_twice(session: Path, version: str, folder: Path) -> None:
 
 
 def prepared(session: Path, folder: Path) -> tuple[Cutting, Path]:
-    """Write a session, and beside it the same one with a checkpoint."""
     original = pi.with_cwd(session, folder, folder / "original.jsonl")
     made = checkpointed(original.read_bytes())
     path = folder / "session.jsonl"

@@ -34,7 +34,6 @@ class Threads(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the ids of all."""
         return (self.there.name, self.fork, self.early, self.edited)
 
     def turn(self, name: str | None = None) -> Request:

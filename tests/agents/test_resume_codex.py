@@ -74,7 +74,6 @@ def resumed(sessions: Sequence[Path], folder: Path) -> list[Request]:
 
 
 def kinds(request: Request, *wanted: str) -> list[Any]:
-    """Return the items of these types."""
     return [item for item in request.body["input"] if item.get("type") in wanted]
 
 
@@ -107,7 +106,6 @@ def test_a_compressed_rollout_is_migrated(name: str, tmp_path: Path) -> None:
 
 
 def used(tokens: int) -> Reply:
-    """Return what answers with this usage."""
     return lambda model, _: replies.responses(model, tokens)
 
 

@@ -18,7 +18,6 @@ from tests.agents.standin import StandIn
 
 
 def post(url: str, body: Any, packed: str = "") -> list[Any]:
-    """Send a body and return the events that came back."""
     raw = json.dumps(body).encode()
     raw = {"": raw, "gzip": gzip.compress(raw), "zstd": zstd.compress(raw)}[packed]
     request = urllib.request.Request(url, raw, {"Content-Encoding": packed} if packed else {})

@@ -125,7 +125,6 @@ class Bytes:
 
 
 def bytes_of(session: Path) -> Bytes:
-    """Count the bytes of a session."""
     data, found = session.read_bytes(), Bytes()
     form = form_of(data)
     reader, names = form.reader(), names_of(form)
@@ -210,7 +209,6 @@ class Life:
         return max(sent, key=lambda request: request.size)
 
     def live(self) -> Path:
-        """Live through the story; return the session."""
         self.agent.settle(self.seat)
         for number, (prompt, steps) in enumerate(watch_story.story(self.agent.tools, self.seat.cwd), 1):
             self.ask(prompt, steps)

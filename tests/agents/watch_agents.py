@@ -85,7 +85,6 @@ class Agent(ABC):
         self.run(seat, self.start(seat, prompt, session))
 
     def compact(self, seat: Seat, session: Path) -> None:
-        """Have the agent compact a session itself."""
         self.settle(seat, compacting=True)
         self.ask(seat, "Go on.", session)
         self.settle(seat)
@@ -94,7 +93,6 @@ class Agent(ABC):
         """Have the agent go on with the file as it is now."""
 
     def sessions(self, seat: Seat) -> list[Path]:
-        """List the sessions, the largest first."""
         return sorted(seat.home.glob(self.files), key=lambda path: path.stat().st_size, reverse=True)
 
     def run(self, seat: Seat, command: _Command) -> str:

@@ -115,7 +115,6 @@ def _seal() -> str:
 
 
 def anthropic(step: Step) -> Reply:
-    """Say a step as Anthropic does."""
     blocks: list[replies.Block] = []
     if step.thought:
         signed = {"type": "signature_delta", "signature": _seal()}

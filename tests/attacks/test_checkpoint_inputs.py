@@ -276,7 +276,6 @@ def test_no_result_or_request_becomes_an_order(name: str, tmp_path: Path, monkey
 
 
 def _texts(data: bytes) -> Iterator[str]:
-    """Yield all strings of a session."""
     try:
         waiting: list[Any] = [json.loads(data)]
     except ValueError:

@@ -36,7 +36,6 @@ def chat(*heads: str) -> bytes:
 
 
 def compressed(path: Path, data: bytes, policy: Policy = EAGER) -> bytes:
-    """Compress a session; return its bytes."""
     path.write_bytes(data)
     compress(path, policy)
     return path.read_bytes()
@@ -64,17 +63,14 @@ def flipped(line: bytes) -> bytes:
 
 
 def broken(line: bytes) -> bytes:
-    """Break the marker."""
     return line.replace(PREFIX, PREFIX.upper(), 1)
 
 
 def invalid(line: bytes) -> bytes:
-    """End a text too early."""
     return line.replace(b'": "', b'": ""', 1) if b'": "' in line else line.replace(b'":"', b'":""', 1)
 
 
 def edited(line: bytes) -> bytes:
-    """Add a space, as an editor may."""
     return line.replace(b"{", b"{ ", 1)
 
 

@@ -23,7 +23,6 @@ Records = list[dict[str, Any]]
 
 
 def compressed(folder: Path, content: bytes) -> Path:
-    """Return a compressed session."""
     folder.mkdir()
     path = folder / "s.jsonl"
     path.write_bytes(content)
@@ -32,7 +31,6 @@ def compressed(folder: Path, content: bytes) -> Path:
 
 
 def sealed(records: Records) -> bytes:
-    """Write a journal whose seals are right."""
     written, seal = b"", sha256()
     for record in records:
         raw = json.dumps(record, separators=(",", ":")).encode() + b"\n"
@@ -70,7 +68,6 @@ def other_names(real: Records, records: Records) -> None:
 
 
 def other_digests(real: Records, records: Records) -> None:
-    """And their digests."""
     for ours, record in zip(real, records, strict=True):
         if record["type"] == "block":
             record["ref"], record["sha256"] = ours["ref"], ours["sha256"]

@@ -45,14 +45,12 @@ def restored(repository: Repository) -> bytes:
 
 
 def on_a_branch(repository: Repository) -> None:
-    """Commit the session on another branch."""
     repository.git("checkout", "--quiet", "-b", "work")
     repository.commit()
     repository.git("checkout", "--quiet", "main")
 
 
 def in_a_stash(repository: Repository) -> None:
-    """Put it aside."""
     repository.git("stash", "--quiet", "--include-untracked")
 
 
@@ -64,13 +62,11 @@ def under_another_stash(repository: Repository) -> None:
 
 
 def on_a_deleted_branch(repository: Repository) -> None:
-    """Only the reflog still knows the commit."""
     on_a_branch(repository)
     repository.git("branch", "--quiet", "-D", "work")
 
 
 def in_the_index(repository: Repository) -> None:
-    """Stage it, and delete the file."""
     repository.git("add", NAME)
     (repository.folder / NAME).unlink()
 
@@ -206,7 +202,6 @@ def test_what_git_can_bring_back_keeps_its_originals(
 
 
 def test_a_session_that_git_never_had_goes(repository: Repository) -> None:
-    """By no other option."""
     (repository.folder / NAME).unlink()
     originals = store_in(repository.folder / NAME).originals
     for option in (["--older-than", "0d"], ["--max-size", "0KB"], ["--unneeded"]):
@@ -217,13 +212,11 @@ def test_a_session_that_git_never_had_goes(repository: Repository) -> None:
 
 
 def no_git(repository: Repository) -> None:
-    """Have none installed."""
     on_a_branch(repository)
     repository.environment["PATH"] = ""
 
 
 def a_broken_repository(repository: Repository) -> None:
-    """Break it."""
     on_a_branch(repository)
     (repository.folder / ".git/HEAD").write_text("?")
 
@@ -253,7 +246,6 @@ def a_bare_repository_without_a_work_tree(repository: Repository) -> None:
 
 
 def no_repository_where_the_environment_names_one(repository: Repository) -> None:
-    """Have it on a disk that is off."""
     in_a_repository_kept_elsewhere(repository)
     repository.environment["GIT_DIR"] = "../nowhere.git"
 

@@ -81,12 +81,10 @@ def _bare(stranger: Stranger, folder: Path) -> None:
 
 
 def a_bare_look_alike(stranger: Stranger) -> None:
-    """The folder of the session is one."""
     _bare(stranger, stranger.folder)
 
 
 def a_bare_look_alike_above(stranger: Stranger) -> None:
-    """A folder above it is one."""
     stranger.folder /= "deep/down"
     stranger.folder.mkdir(parents=True)
     shutil.move(stranger.workspace.folder / "sessions" / NAME, stranger.folder)

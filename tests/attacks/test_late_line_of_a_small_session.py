@@ -83,7 +83,6 @@ def test_while_the_cache_may_have_it(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_leaves_it(tmp_path: Path) -> None:
-    """It changes nothing."""
     path = write(tmp_path, PiSession().bytes())
     killed_at_the_drain(path)
     before = snapshot(path)

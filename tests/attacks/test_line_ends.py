@@ -43,14 +43,12 @@ def in_git(folder: Path, name: str, *attributes: str) -> tuple[Repository, Path,
 
 
 def checked_out(repository: Repository, *paths: Path) -> None:
-    """Have git write files anew."""
     for path in paths:
         path.unlink()
     repository.git("checkout", "-q", "--", *paths)
 
 
 def mended_as(error: SessionCompressError) -> None:
-    """Run the command that an error names."""
     command = error.remedy.removeprefix("Convert them back: ").partition(", and run again.")[0]
     subprocess.run(["sh", "-c", command], check=True)
 

@@ -76,7 +76,6 @@ def of_equal_lines() -> PiSession:
 
 
 def compressed(folder: Path, made: PiSession | Rollout | ChatSession, policy: Policy = EAGER) -> Path:
-    """Write a session and compress it."""
     path = write(folder, made.bytes())
     compress(path, policy, run_id=ONE)
     return path

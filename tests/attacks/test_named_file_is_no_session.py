@@ -61,7 +61,6 @@ COMMANDS = [
 
 
 def run(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run the command in a folder."""
     environment = {key: value for key, value in os.environ.items() if key not in HOMES}
     command = [sys.executable, "-m", "sessioncompress", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
@@ -120,7 +119,6 @@ def test_a_small_session_costs_no_format(tmp_path: Path) -> None:
 
 
 def test_what_is_only_met_is_passed_over(tmp_path: Path) -> None:
-    """In a folder anything may lie."""
     for name, data in (("small.jsonl", PASSWORDS), ("large.jsonl", PASSWORDS * 2000)):
         (tmp_path / name).write_bytes(data)
     for command in COMMANDS:

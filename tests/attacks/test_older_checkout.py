@@ -136,7 +136,6 @@ def test_an_older_state_that_ends_in_half_a_line_is_told(tmp_path: Path) -> None
 
 
 def test_an_emptied_file_is_no_older_state(tmp_path: Path) -> None:
-    """Nothing in it says whose it was."""
     path, _ = checked_out(tmp_path)
     path.write_bytes(b"")
     assert (invoke("verify", path).exit_code, invoke("restore", path).exit_code) == (4, 4)

@@ -120,7 +120,6 @@ def of_gemini() -> bytes:
 
 
 def of_pi() -> bytes:
-    """Return a session of pi."""
     made = PiSession()
     made.user("Go.")
     for name in "abc":
@@ -129,7 +128,6 @@ def of_pi() -> bytes:
 
 
 def of_claude() -> bytes:
-    """Return a session of Claude Code."""
     made = ClaudeSession()
     made.user("Go.")
     for name in "abc":
@@ -138,7 +136,6 @@ def of_claude() -> bytes:
 
 
 def of_codex() -> bytes:
-    """Return a rollout."""
     made = Rollout(ids=False).user("Go.")
     for name in "abc":
         made.run(name, log(name))
@@ -146,7 +143,6 @@ def of_codex() -> bytes:
 
 
 def id_of_codex() -> str:
-    """Return the id of the thread."""
     return str(json.loads(split(of_codex())[0])["payload"]["id"])
 
 
@@ -166,7 +162,6 @@ FAMILY: list[tuple[str, Callable[[], bytes], str, Callable[[Path], bytes], str]]
 
 
 def texts_in(value: Any) -> list[str]:
-    """Return all strings in a value."""
     if isinstance(value, str):
         return [value]
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

@@ -65,7 +65,6 @@ def test_a_signal_leaves_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def content(archive: Path) -> bytes:
-    """Return what is in an archive."""
     return subprocess.run(["zstd", "-dcq", archive], capture_output=True, check=True).stdout
 
 
@@ -96,12 +95,10 @@ def test_forget_leaves_nothing_in_a_pack(tmp_path: Path, is_gone: bool) -> None:
 
 
 def of_others(made: Pack) -> None:
-    """Put it where a clone may bring one."""
     made.folder.rename(made.root / FOLDER / PACKS)
 
 
 def with_a_cut_index(made: Pack) -> None:
-    """Lose the end of what says what is in it."""
     index = made.archive.with_name(f"{made.name}.index")
     index.write_bytes(index.read_bytes()[:-20])
 
@@ -112,7 +109,6 @@ def without_an_index(made: Pack) -> None:
 
 
 def behind_a_link(made: Pack) -> None:
-    """Move it to another disk."""
     made.folder.rename(made.root.parent / "packs")
     made.folder.symlink_to(made.root.parent / "packs")
 

@@ -47,7 +47,6 @@ def planted(root: Path, name: str, pieces: Iterable[bytes], size: int, *, mode: 
 
 
 def unpacked(root: Path) -> list[str]:
-    """Unpack all; return what went wrong."""
     return [str(each.error) for each in unpack_sessions(meant_by([str(root)])) if each.error]
 
 
@@ -207,7 +206,6 @@ def from_an_archive(repository: Repository) -> None:
 
 
 def outside_git(repository: Repository) -> None:
-    """Put it there where there is no git."""
     from_an_archive(repository)
     (repository.folder / ".git").rename(repository.folder.parent / "git")
 
@@ -224,7 +222,6 @@ def with_another_index(repository: Repository) -> None:
 
 
 def without_git(repository: Repository) -> None:
-    """Have no git to ask."""
     os.environ["PATH"] = str(repository.folder)
 
 

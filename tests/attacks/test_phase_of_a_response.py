@@ -33,7 +33,6 @@ def family(made: ResponsesSession) -> bytes:
 
 
 def rollout() -> bytes:
-    """Return the same as a rollout of Codex."""
     made = Rollout()
     for number in range(TURNS):
         made.user("Go on.").think().say("I run it.")
@@ -71,7 +70,6 @@ def phases(value: Any) -> Iterator[str]:
 
 
 def named(key: str, value: Any) -> Iterator[str]:
-    """Yield the phases under one key."""
     if key == "textSignature":
         yield from phases(json.loads(value))
     elif key == "phase":
@@ -81,7 +79,6 @@ def named(key: str, value: Any) -> Iterator[str]:
 
 
 def run(*words: str) -> None:
-    """Run the command."""
     subprocess.run([sys.executable, "-m", "sessioncompress", *words], check=True, capture_output=True)
 
 

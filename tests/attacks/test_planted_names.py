@@ -31,7 +31,6 @@ POLICY = PRESETS["archive"]
 
 
 def compressed(folder: Path) -> Path:
-    """Return a session with its store."""
     folder.mkdir(exist_ok=True)
     path = folder / "s.jsonl"
     path.write_bytes(fixture("pi-anthropic.jsonl"))
@@ -134,7 +133,6 @@ def test_a_linked_folder_of_another_machine_beside_a_store(tmp_path: Path, place
 
 
 def keep_a_line(session: OpenSession, store: Store, lengths: Lengths) -> None:
-    """Begin a run that adds to the store."""
     with Rewrite(session, store, lengths) as rewrite:
         rewrite.keep(b"a line\n")
         rewrite.finish()

@@ -66,7 +66,6 @@ class Victim:
         return file
 
     def configures(self, section: Mapping[str, Any]) -> Path:
-        """Write the user's own configuration."""
         file = self.home / ".config" / "sessioncompress" / "config.json"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps({"session": section}))
@@ -81,12 +80,10 @@ class Victim:
         return environment | {"HOME": str(self.home), "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": state}
 
     def run(self, *command: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run a program in the clone."""
         environment = self.environment | variables
         return subprocess.run(command, cwd=self.clone, env=environment, capture_output=True, text=True, check=False)
 
     def sessioncompress(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        """Run ours there."""
         return as_user(self.environment, self.clone, *arguments)
 
     def sees(self) -> set[str]:
@@ -569,7 +566,6 @@ def test_no_command_that_writes_touches_what_it_governs(victim: Victim, command:
 
 @pytest.mark.parametrize("command", ["compress", "stats"])
 def test_the_users_own_file_stops_everything(victim: Victim, command: str) -> None:
-    """It is for every session."""
     (victim.home / "p.json").write_text("{")
     before = victim.tree()
     done = victim.sessioncompress(command, "--config", victim.home / "p.json", ".")
@@ -583,7 +579,6 @@ SECRET = "root:SECRET:19000:0:99999:7:::\n"
 
 @pytest.mark.parametrize("way", ["compress", "stats"])
 def test_a_link_to_what_only_the_user_may_read_tells_nothing_of_it(victim: Victim, way: str) -> None:
-    """A clone may hold any link."""
     (victim.home / "shadow").write_text(SECRET)
     (victim.clone / "compression.json").symlink_to("../home/shadow")
     done = victim.sessioncompress(way, victim.session)
@@ -593,6 +588,5 @@ def test_a_link_to_what_only_the_user_may_read_tells_nothing_of_it(victim: Victi
 
 @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
 def test_what_is_no_file_is_passed_over(victim: Victim, make: Callable[[Path], None]) -> None:
-    """Nobody is waited for."""
     make(victim.clone / "compression.json")
     assert victim.sessioncompress("compress", victim.session).returncode == 0

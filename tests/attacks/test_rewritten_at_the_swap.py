@@ -38,7 +38,6 @@ def shorter(content: bytes) -> bytes:
 
 
 def as_long(content: bytes) -> bytes:
-    """Return a text of the same length."""
     new = _with_a_message(content, 1, keep=3)
     return new + b" " * (len(content) - len(new) - 1) + b"\n"
 

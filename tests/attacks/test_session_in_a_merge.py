@@ -145,7 +145,6 @@ def test_a_document_in_a_merge_is_refused(tmp_path: Path, name: str, begins: boo
 
 
 def test_damage_is_told_first(tmp_path: Path) -> None:
-    """Of a session in a merge too."""
     path = tmp_path / "s.jsonl"
     path.write_bytes(fixture("pi-anthropic.jsonl"))
     assert invoke("compress", "--force", path).exit_code == 0

@@ -80,7 +80,6 @@ def test_damage_is_found_whatever_it_is_called(tmp_path: Path, name: str, place:
 
 
 def missing(path: Path) -> None:
-    """Let the session be gone."""
     path.unlink()
 
 
@@ -91,13 +90,11 @@ def a_link(path: Path) -> None:
 
 
 def a_folder(path: Path) -> None:
-    """Put a folder in the session's place."""
     path.unlink()
     path.mkdir()
 
 
 def store_of(path: Path) -> list[tuple[bytes, int, int]]:
-    """Return what lies beside a session."""
     files = store_in(path)
     held = snapshot(files.journal)
     return [held[each.name] for each in (files.originals, files.journal)]

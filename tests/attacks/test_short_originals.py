@@ -25,7 +25,6 @@ _FORGET = "'sessioncompress forget' ends this: it deletes what is left there"
 
 
 def log(name: str) -> str:
-    """Return an output that is replaced."""
     return texts.log_lines(random.Random(name), 120)
 
 
@@ -172,7 +171,6 @@ def test_nothing_is_promised_that_fails(tmp_path: Path, size: str, command: str)
 
 
 def test_zstd_prints_where_it_is_said(tmp_path: Path) -> None:
-    """Wherever the file is cut."""
     if which("zstd") is None:
         pytest.skip("there is no zstd here")
     path, first = compressed_twice(tmp_path)

@@ -20,7 +20,6 @@ COMPRESS = ("compress", "--force")
 
 
 def move(store: Store, to: Store) -> None:
-    """Move a store, as a user does by hand."""
     to.folder.mkdir(parents=True, exist_ok=True)
     store.originals.rename(to.originals)
     store.journal.rename(to.journal)
@@ -229,7 +228,6 @@ def test_without_the_option(session: Path) -> None:
 
 @EVERYWHERE
 def test_restore_and_forget_first(session: Path, kept: Path) -> None:
-    """Then it begins anew."""
     assert invoke("restore", session).exit_code == 0
     assert refused(invoke(*COMPRESS, "--backup-dir", kept, session), session, kept)
     assert invoke("forget", "--yes", session).exit_code == 0
@@ -284,7 +282,6 @@ def test_the_folder_that_is_named_counts(twofold: Path, kept: Path, name: str) -
 
 
 def test_both_together_give_every_byte_back(twofold: Path, kept: Path) -> None:
-    """First what the later one holds."""
     assert invoke("restore", "--backup-dir", kept, twofold).exit_code == 0
     assert invoke("restore", twofold).exit_code == 0
     assert twofold.read_bytes() == ORIGINAL
@@ -292,7 +289,6 @@ def test_both_together_give_every_byte_back(twofold: Path, kept: Path) -> None:
 
 @EVERYWHERE
 def test_without_a_backup_folder_nothing_is_said(session: Path) -> None:
-    """Nor is anything looked for."""
     for command in (("verify",), ("show", marker_in(session))):
         said = invoke(*command, session).stderr
         assert said == "" or said.startswith("From a store made elsewhere, or by an earlier version: ")

@@ -67,7 +67,6 @@ def user_of(state: Path) -> Iterator[None]:
 
 
 def grows(path: Path, more: bytes) -> None:
-    """Append what an agent says next."""
     with path.open("ab") as file:
         file.write(more)
 
@@ -79,7 +78,6 @@ def stores_of(path: Path, backups: Path | None = None) -> list[Store]:
 
 
 def copied(store: Store, to: Store) -> Store:
-    """Put a copy of a store in another place."""
     to.folder.mkdir(exist_ok=True)
     shutil.copy(store.originals, to.originals)
     shutil.copy(store.journal, to.journal)
@@ -142,7 +140,6 @@ def worked(folder: Path) -> tuple[Repository, Path]:
 
 
 def checkout(mine: Repository) -> None:
-    """Look at the branch, and come back."""
     mine.git("checkout", "--quiet", "ci")
     assert (mine.folder / "sessions/.sessioncompress/s.refs.jsonl").exists()
     mine.git("checkout", "--quiet", "main")
@@ -168,7 +165,6 @@ def rebase(mine: Repository) -> None:
 
 
 def reset(mine: Repository) -> None:
-    """Reset to the branch, and back."""
     mine.git("reset", "--quiet", "--hard", "origin/ci")
     mine.git("reset", "--quiet", "--hard", "HEAD@{1}")
 
@@ -304,7 +300,6 @@ def in_a_local_folder(path: Path) -> None:
 
 
 def in_all_of_them(path: Path) -> None:
-    """Both, with a .gitignore that shows all."""
     in_a_local_folder(path)
     for name in ("originals", "journal"):
         shutil.copy(getattr(hidden_in(path, LOCAL), name), getattr(plain_in(path), name))
@@ -427,7 +422,6 @@ def test_a_forged_store_never_counts_before_the_hidden_one(tmp_path: Path, name:
 
 
 def test_a_line_that_is_named_twice_counts_once(tmp_path: Path) -> None:
-    """With its line end and without."""
     path = tmp_path / "s.jsonl"
     path.write_bytes(ORIGINAL)
     run(*COMPRESS, path)
@@ -553,7 +547,6 @@ def test_another_store_is_checked_too(tmp_path: Path) -> None:
 
 
 def without_a_run(journal: Path) -> None:
-    """Cut a journal behind its first run."""
     lines = split(journal.read_bytes())
     ends = [number for number, line in enumerate(lines, 1) if line.startswith(b'{"type":"run"')]
     journal.write_bytes(b"".join(lines[: ends[0]]))
@@ -949,7 +942,6 @@ def test_a_session_that_is_named_like_one_of_our_files(tmp_path: Path, name: str
 
 
 def test_a_backup_folder_that_is_named_almost_like_ours(tmp_path: Path) -> None:
-    """What lies in it stays as it is."""
     work, backups = Repository(tmp_path / "work"), tmp_path / "work" / "local-backup"
     backups.mkdir(mode=0o755)
     (backups / ".gitignore").write_bytes(b"!keep\n")
@@ -1007,7 +999,6 @@ def packed_by(folder: Path) -> str:
 
 
 def of_nothing(packs: Path, name: str) -> None:
-    """Files that are no pack."""
     for ending in ("tar.zst", "index"):
         (packs / f"{name}.{ending}").write_bytes(b"x\n")
 
@@ -1542,7 +1533,6 @@ MOVES = (
 
 
 def _restored(play: Stage, path: Path) -> None:
-    """Restore what a killed run left."""
     restore_session(path)
     assert path.read_bytes() == play.original
 

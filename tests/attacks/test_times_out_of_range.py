@@ -50,7 +50,6 @@ def one(*args: object) -> dict[str, object]:
 
 
 def write(folder: Path, data: bytes = b"") -> Path:
-    """Write a session."""
     path = folder / "session.jsonl"
     path.write_bytes(data or fixture("pi-anthropic.jsonl"))
     return path

@@ -35,7 +35,6 @@ def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def gemini() -> bytes:
-    """Return a document of Gemini CLI."""
     made = GeminiDocument().user("Größe?")
     for number in range(12):
         made.answer("I look.", made.used("shell", {"command": f"cat {number}"}, f"{number}\n{LONG}"))
@@ -45,7 +44,6 @@ def gemini() -> bytes:
 
 
 def opencode() -> bytes:
-    """Return an export of OpenCode."""
     made = OpenCodeExport().user("Größe?").assistant()
     for number in range(12):
         made.tool("bash", {"command": f"cat {number}"}, f"{number}\n{LONG}").finish("tool-calls").assistant()
@@ -55,7 +53,6 @@ def opencode() -> bytes:
 
 
 def gencode() -> bytes:
-    """Return a session of gencode."""
     made = GenCodeSession()
     made.message("user", "Größe?")
     for number in range(12):
@@ -84,7 +81,6 @@ SESSIONS: list[Build] = [*DOCUMENTS, records]
 
 
 def named(build: Build) -> str:
-    """Return what a test is called by."""
     return build.__name__
 
 

@@ -16,7 +16,6 @@ _OUTPUT = "a line of output\n" * 600
 
 
 def said(*arguments: str | Path) -> str:
-    """Run a command; return what it printed."""
     return invoke(*arguments).stdout
 
 

@@ -28,7 +28,6 @@ def repository(tmp_path: Path) -> Repository:
 
 
 def put(repository: Repository, name: str) -> None:
-    """Write a session."""
     (repository.folder / "sessions" / name).write_bytes(fixture("pi-anthropic.jsonl"))
 
 
@@ -135,7 +134,6 @@ NAMES = ("a b.jsonl", "#.jsonl", "!a.jsonl", "*.jsonl", "?.jsonl", "[s].jsonl", 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_shows_no_other(repository: Repository, name: str) -> None:
-    """Whatever it means to git."""
     put(repository, name)
     assert command(repository, "compress", ".").exit_code == 0
     assert sees(repository) == set()

@@ -299,7 +299,6 @@ def test_a_line_says_what_its_original_does_in_that_order(order: tuple[int, ...]
 
 
 def forked(path: Path) -> Path:
-    """Write a fork of a session next to it."""
     fork = path.with_name("t.jsonl")
     first, *others = split(path.read_bytes())
     header = {**json.loads(first), "id": "fork", "parentSession": str(path)}

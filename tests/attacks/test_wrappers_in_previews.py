@@ -34,7 +34,6 @@ def session() -> bytes:
 
 
 def previews(data: bytes) -> Iterator[str]:
-    """Yield the results that hold a marker."""
     for line in data.splitlines():
         content = json.loads(line).get("message", {}).get("content", "")
         for part in content if isinstance(content, list) else ():
@@ -65,5 +64,4 @@ def test_tags_stand_in_pairs_and_the_tail_is_the_results_own(tmp_path: Path) -> 
 
 
 def run(*words: str) -> None:
-    """Run the command."""
     subprocess.run([sys.executable, "-m", "sessioncompress", *words], check=True, capture_output=True)

@@ -34,15 +34,11 @@ _MORE = 6
 
 
 class Turn(Protocol):
-    """A turn of the kit's."""
-
     role: str
     text: str
 
 
 class Compacted(NamedTuple):
-    """What the kit wants to be given back."""
-
     text: str
     compactor_name: str
     round_num: int
@@ -90,7 +86,6 @@ class Survival(NamedTuple):
 
     @property
     def rates(self) -> list[float]:
-        """The same as shares."""
         return [each / self.planted for each in self.left]
 
 
@@ -125,7 +120,6 @@ def survival(found: Iterator[tuple[Any, Any]], lost: Counter[str] | None = None)
 
 
 def main() -> None:
-    """Print what survives."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5, help="how many dialogues of each kind the kit makes")
     parser.add_argument("--lost", action="store_true", help="print what was lost, and in how many rounds")

@@ -138,7 +138,6 @@ class _Writer:
             yield self._entry(result)
 
     def _use(self) -> tuple[str, str]:
-        """Return a call and its result."""
         roll = self._rng.random()
         if roll < 0.16:
             return self._change()

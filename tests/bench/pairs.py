@@ -80,7 +80,6 @@ def halves(path: Path, rules: Compact) -> Halves | None:
 
 
 def text_of(said: Iterable[tuple[int, Said]]) -> str:
-    """Return all that was said as one text."""
     return "\n".join(content for _, each in said for content in each.contents())
 
 

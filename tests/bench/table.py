@@ -36,7 +36,6 @@ class Table:
         return {row.name: row.seconds for row in self.rows}[name]
 
     def markdown(self) -> str:
-        """Return the table."""
         head = "| job | seconds | by parse and write | by copy | by `zstd -3` | by the sum of its parts | memory | compared |"
         return "\n".join([head, "|---|" + "---:|" * 7, *map(_line, self.rows)])
 

@@ -45,7 +45,6 @@ def table() -> Iterator[Table]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return where everything lies."""
     return tmp_path_factory.mktemp("bench")
 
 
@@ -57,7 +56,6 @@ def large(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def compressed(folder: Path, large: Path) -> Path:
-    """Compress a copy of it."""
     path = fresh(folder / "compressed", large)
     command("compress", path)
     return path
@@ -65,7 +63,6 @@ def compressed(folder: Path, large: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def floor(large: Path, compressed: Path) -> Floor:
-    """Measure its floor."""
     return floor_of(large, compressed)
 
 
@@ -83,21 +80,18 @@ def start(folder: Path) -> float:
 
 @pytest.fixture(scope="module")
 def archive(folder: Path) -> Path:
-    """Generate an archive."""
     path = folder / "archive"
     generate_archive(path, *ARCHIVE)
     return path
 
 
 def generated(folder: Path, megabytes: float) -> Path:
-    """Generate a session of so many MB."""
     path = folder / f"{megabytes:g}.jsonl"
     generate(path, megabytes)
     return path
 
 
 def short(path: Path) -> Path:
-    """Write a session of one prompt."""
     made = PiSession()
     made.user("Go.")
     path.write_bytes(made.bytes())

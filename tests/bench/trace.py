@@ -52,7 +52,6 @@ def _is_class_body(code: CodeType) -> bool:
 
 
 def main(arguments: list[str]) -> None:
-    """Print how many, and with `--list` which."""
     named = [each for each in arguments if not each.startswith("--")]
     with tempfile.TemporaryDirectory() as folder:
         session = Path(shutil.copy(named[0] if named else FIXTURES / "pi-compacted.jsonl", folder))

@@ -101,7 +101,6 @@ def much(made: PiSession, turns: int) -> PiSession:
 
 
 def long(folder: Path, name: str = "session.jsonl") -> Path:
-    """Write a session that holds much."""
     return write(folder, turn(much(PiSession(), 30), 5), name)
 
 
@@ -136,7 +135,6 @@ def test_a_document_for_others_to_build_on(tmp_path: Path) -> None:
 
 
 def test_a_total_over_a_folder(tmp_path: Path) -> None:
-    """How many have what due."""
     long(tmp_path)
     write(tmp_path, PiSession().bytes(), "small.jsonl")
     assert run("budget", tmp_path).stdout.splitlines()[-1] == "total: 2 sessions: 1 none, 1 compress"
@@ -182,7 +180,6 @@ def test_a_rule_of_tokens_decides_whether_a_run_acts(tmp_path: Path) -> None:
 
 
 def test_a_small_file_is_compressed_where_its_rule_says_so(tmp_path: Path) -> None:
-    """It is under sizeThresholdKB."""
     made = PiSession()
     made.user("Go.")
     made.step("bash", {"command": "make"}, texts.log_lines(dice("small"), 400))
@@ -361,7 +358,6 @@ def test_where_the_rules_pruning_would_save_too_little_a_run_does_what_it_does_w
 
 
 def test_a_session_that_the_policy_lets_alone_has_nothing_due(tmp_path: Path) -> None:
-    """As `compress` says of it."""
     path = long(tmp_path)
     policy(tmp_path / "compression.json", enabled=False)
     result = run("budget", path)
@@ -370,7 +366,6 @@ def test_a_session_that_the_policy_lets_alone_has_nothing_due(tmp_path: Path) ->
 
 
 def test_a_log_named_by_a_policy_counts_from_the_session(tmp_path: Path) -> None:
-    """As what lies beside it does."""
     path = long(tmp_path)
     file = policy(tmp_path / "mine.json", logFile="runs.log")
     assert run("compress", "--config", file, path).exit_code == 0
@@ -388,7 +383,6 @@ def test_a_log_that_cannot_be_written_stops_the_run_before_it_begins(tmp_path: P
 
 
 def test_a_name_that_is_no_utf8_is_logged(tmp_path: Path) -> None:
-    """With its bytes escaped."""
     path = long(tmp_path, "a\udcff.jsonl")
     assert run("compress", "--log", tmp_path / "log", path).exit_code == 0
     assert json.loads((tmp_path / "log").read_bytes())["path"].endswith("a\\udcff.jsonl")

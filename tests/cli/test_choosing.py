@@ -197,12 +197,9 @@ def test_all_is_asked_for_at_a_terminal(agents: Path) -> None:
 
 
 class Stream(NamedTuple):
-    """A stream that may be a terminal."""
-
     terminal: bool
 
     def isatty(self) -> bool:
-        """Say so."""
         return self.terminal
 
 
@@ -232,7 +229,6 @@ def test_when_it_is_asked(
 
 @pytest.fixture
 def at_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every run be one that asks."""
     monkeypatch.setattr(Chosen, "asks", property(lambda _: True))
 
 
@@ -296,7 +292,6 @@ def test_the_question_before_all_are_restored() -> None:
 
 @pytest.mark.usefixtures("at_terminal", "agents")
 def test_the_question_says_whether_it_can_be_undone() -> None:
-    """Without originals nothing does."""
     result = run("compress", "--agent", "pi", "--no-backup", answer="n\n")
     # Nothing is estimated with other settings than the default ones.
     assert "Compress up to 1 session? You cannot undo this. [y/N]" in result.stderr

@@ -116,13 +116,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def compressed(made: Path, here: Path) -> Path:
-    """Put it and its store into the folder."""
     shutil.copytree(made, here, dirs_exist_ok=True)
     return here / "session.jsonl"
 
 
 def put(path: Path, name: str = "pi-anthropic.jsonl") -> Path:
-    """Write a copy of a fixture."""
     path.write_bytes(fixture(name))
     return path
 
@@ -136,7 +134,6 @@ def run(*arguments: str | Path, answer: str | None = None) -> Result:
 
 
 def spawn(*arguments: str | bytes, cwd: Path) -> subprocess.CompletedProcess[bytes]:
-    """Run a command as a process of its own."""
     command = [sys.executable, "-m", "sessioncompress", *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, check=False, stdin=subprocess.DEVNULL)
 
@@ -163,7 +160,6 @@ def references(path: Path, kind: Kind = Kind.RESULT) -> list[str]:
 
 
 def commands() -> list[tuple[str, click.Command]]:
-    """Return all commands."""
     context = click.Context(main)
     found = {name: main.get_command(context, name) for name in main.list_commands(context)}
     return sorted((name, command) for name, command in found.items() if command)
@@ -386,7 +382,6 @@ def test_the_ratios_of_the_json_document(session: Path) -> None:
 
 
 def test_the_counts_of_the_json_document(session: Path) -> None:
-    """They are those of the journal."""
     done = one("compress", session)
     blocks = [block for _, block in blocks_of(journals.load(store_in(session).journal))]
     count = {kind: sum(block.kind is kind for block in blocks) for kind in Kind}
@@ -446,7 +441,6 @@ def test_a_copied_index_is_warned_of(here: Path) -> None:
 
 
 def test_warnings_come_after_the_rows(compressed: Path) -> None:
-    """Each names its session."""
     put(compressed.with_name("zebra.jsonl"))
     shutil.rmtree(store_in(compressed).folder)
     lines = run("compress", "--force", ".").output.splitlines()
@@ -527,7 +521,6 @@ def test_switched_off(session: Path) -> None:
 
 
 def test_force(here: Path) -> None:
-    """It lifts the two thresholds."""
     path = put(here / "session.jsonl", "pi-v1.jsonl")
     assert one("compress", path)["status"] == "skipped"
     assert one("compress", "--min-size", "0", path)["status"] == "unchanged"
@@ -646,7 +639,6 @@ def test_a_dry_run_and_stats_say_what_the_cache_would_lose(session: Path) -> Non
 
 
 def policy(path: Path, **keys: Any) -> Path:
-    """Write a policy."""
     path.write_text(json.dumps({"session": keys}))
     return path
 
@@ -768,7 +760,6 @@ def test_a_folder_that_cannot_be_read_is_3(here: Path, monkeypatch: pytest.Monke
 
 
 def test_a_named_link_is_refused(session: Path) -> None:
-    """Exit code 4, with what to do."""
     link = session.parent / "link.jsonl"
     link.symlink_to(session)
     result = run("compress", "link.jsonl")
@@ -777,7 +768,6 @@ def test_a_named_link_is_refused(session: Path) -> None:
 
 
 def test_a_file_named_twice_is_taken_once(session: Path) -> None:
-    """Also through its folder."""
     assert [each["status"] for each in document("compress", session, ".", session)["files"]] == ["compressed"]
 
 
@@ -828,7 +818,6 @@ def test_a_file_that_fails_is_3(session: Path) -> None:
 
 
 def test_a_path_that_is_not_there_is_2(here: Path) -> None:
-    """No command starts."""
     for name in [
         name for name, command in commands() if any((each.name or "").startswith("path") for each in command.params)
     ]:
@@ -1248,7 +1237,6 @@ def test_restore(compressed: Path) -> None:
 
 
 def test_restore_of_what_was_never_compressed(session: Path) -> None:
-    """Nothing is written."""
     before = snapshot(session)
     assert (
         run("restore", "session.jsonl").stdout
@@ -1290,7 +1278,6 @@ def test_restore_of_a_fork(compressed: Path) -> None:
 
 
 def test_restore_of_a_folder(here: Path) -> None:
-    """All sessions in it."""
     put(here / "a.jsonl")
     put(here / "b.jsonl", "omp.jsonl")
     put(here / "c.jsonl", "bom.jsonl")
@@ -1337,7 +1324,6 @@ def test_originals_that_an_earlier_run_hid_are_shown(session: Path) -> None:
 
 
 def test_a_run_tells_that_git_will_lack_the_originals_of_what_it_tracks(session: Path) -> None:
-    """Once, and of nothing else."""
     write(session.parent, session.read_bytes(), "other.jsonl")
     for arguments in (["init", "-q"], ["add", session.name]):
         subprocess.run(["git", *arguments], cwd=session.parent, check=True)
@@ -1424,7 +1410,6 @@ def test_lines_that_are_not_there(compressed: Path, wanted: str, said: str) -> N
 
 
 def test_show_of_an_image_says_what_it_prints(compressed: Path) -> None:
-    """And how to get the file."""
     (ref,) = references(compressed, Kind.IMAGE)
     assert run("show", ref, "--all").stderr == "An image, in base64: 'show REF --all | base64 -d' gives the file.\n"
     assert run("show", references(compressed)[0], "--all").stderr == ""
@@ -1432,7 +1417,6 @@ def test_show_of_an_image_says_what_it_prints(compressed: Path) -> None:
 
 @pytest.mark.parametrize("wanted", ["", "0:3", "a:b", ":5", "1:x", "-1", "1-2", "1" * 5000, "1:" + "2" * 5000])
 def test_lines_that_are_none(compressed: Path, wanted: str) -> None:
-    """A usage error says the form."""
     result = run("show", references(compressed)[0], compressed, f"--lines={wanted}")
     assert result.exit_code == 2
     assert "--lines needs A:B, two line numbers counted from 1" in result.stderr
@@ -1468,7 +1452,6 @@ def test_show_looks_where_agents_keep_sessions(
 
 
 def test_show_where_an_agents_folder_is_in_nobodys_home(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is found there."""
     monkeypatch.setenv("PI_CODING_AGENT_DIR", "~nobody-of-this-name/agent")
     result = run("show", "0123456789ab")
     assert result.exit_code == 2
@@ -1554,7 +1537,6 @@ def test_verify_says_which_lines_have_no_original(session: Path) -> None:
 
 
 def test_verify_as_json(compressed: Path) -> None:
-    """All that the line says."""
     found = document("verify", "session.jsonl")
     assert found["schema"] == "sessioncompress.verify/1"
     (file,) = found["files"]
@@ -1613,7 +1595,6 @@ def test_verify_finds_a_lost_journal(compressed: Path, left: bytes | None) -> No
 
 
 def flip(path: Path) -> None:
-    """Change one bit of a file."""
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
@@ -1676,7 +1657,6 @@ def test_forget_yes(compressed: Path) -> None:
 
 
 def test_forget_after_a_restore_alarms_nobody(compressed: Path) -> None:
-    """The session has its bytes."""
     assert run("restore", compressed).exit_code == 0
     result = run("forget", "--yes", "session.jsonl")
     assert re.fullmatch(

@@ -304,7 +304,6 @@ def test_small_sessions_are_not_fetched(bucket: Any, monkeypatch: pytest.MonkeyP
 
 
 def test_a_policy_near_a_session_does_not_count(session: str, bucket: Any, here: Path) -> None:
-    """That of --config does."""
     off = json.dumps({"session": {"enabled": False}})
     obstore.put(bucket, "ci/one/compression.json", off.encode())
     (here / "compression.json").write_text(off)
@@ -378,7 +377,6 @@ def test_an_endpoint_is_a_url(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_without_the_library_it_says_what_to_install(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exit code 2."""
     monkeypatch.setitem(sys.modules, "obstore", None)
     done = run("compress", URL)
     assert done.exit_code == 2
@@ -387,7 +385,6 @@ def test_without_the_library_it_says_what_to_install(here: Path, monkeypatch: py
 
 @pytest.mark.slow
 def test_without_a_network_nothing_is_lost(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a few tries."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")

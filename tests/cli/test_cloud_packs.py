@@ -296,7 +296,6 @@ def test_a_pack_of_a_stranger(bucket: Any, tmp_path: Path) -> None:
 
 
 def test_an_archive_that_lost_its_index(sessions: Any) -> None:
-    """It has it at its end."""
     before = full(sessions)
     assert run("pack", BUCKET).exit_code == 0
     (index,) = (key for key in packs(sessions) if key.endswith(".index"))

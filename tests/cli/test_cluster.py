@@ -99,7 +99,6 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def sessions(folder: Path, number: int, megabytes: float) -> Path:
-    """Write so many sessions of that size."""
     (path := folder / "sessions").mkdir()
     generate(path / "0.jsonl", megabytes)
     for each in range(1, number):
@@ -114,7 +113,6 @@ def files(out: str) -> list[dict[str, Any]]:
 
 
 def written(folder: Path) -> list[int]:
-    """Count the runs over each session."""
     return [len(read_runs(path)) for path in journals_in(folder)]
 
 
@@ -169,7 +167,6 @@ def test_every_command_says_what_it_says_without(command: str, address: str, arc
 
 
 def test_a_report_is_made_from_what_workers_measure(address: str, archive: Path) -> None:
-    """The page is written here."""
     done = run("report", "--engine", "dask", "--scheduler", address, "-o", "page.html", archive.name)
     alone = run("report", "--jobs", "1", "-o", "page.html", archive.name)
     assert done.exit_code == 0
@@ -336,13 +333,11 @@ def test_what_is_asked_for_must_be_there(
 
 
 def test_without_the_packages(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says what to install."""
     monkeypatch.setattr(cluster, "find_spec", lambda name: None)
     assert "the extra [cluster], as the README says." in refused("--engine", "dask", folder=archive)
 
 
 def test_without_a_worker(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says so."""
     monkeypatch.setattr(cluster, "_CONNECT", 1)
     with scheduler(tmp_path) as (address, _):
         said = refused("--engine", "dask", "--scheduler", address, folder=archive)
@@ -350,7 +345,6 @@ def test_without_a_worker(archive: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_worker_of_another_version(archive: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is named."""
     monkeypatch.setattr(cluster, "VERSION", "9.9")
     said = refused("--engine", "dask", "--scheduler", address, folder=archive)
     assert said.startswith("tcp://127.0.0.1:")
@@ -358,7 +352,6 @@ def test_a_worker_of_another_version(archive: Path, address: str, monkeypatch: p
 
 
 def test_a_worker_without_this_package(archive: Path, tmp_path: Path) -> None:
-    """It is named, too."""
     with scheduler(tmp_path) as (address, _), worker(address, tmp_path, WITHOUT_US):
         said = refused("--engine", "dask", "--scheduler", address, folder=archive)
     assert "this worker has no sessioncompress it can import, but this machine has" in said

@@ -83,7 +83,6 @@ def test_a_folder_ends_with_a_total(here: Path) -> None:
 
 
 def damage(path: Path) -> None:
-    """Break the journal of a session."""
     write(path.parent, pi(8), path.name)
     assert run("compact", path).exit_code == 0
     journal = store_in(path).journal
@@ -91,7 +90,6 @@ def damage(path: Path) -> None:
 
 
 def link(path: Path) -> None:
-    """Let a session have another name."""
     write(path.parent, pi(8), path.name)
     os.link(path, path.with_suffix(".other"))
 

@@ -18,7 +18,6 @@ __all__ = ["here"]
 
 
 def policy(folder: Path, section: Mapping[str, Any]) -> Path:
-    """Write a policy into a folder."""
     folder.mkdir(exist_ok=True)
     (folder / "compression.json").write_text(json.dumps({"session": section}))
     return folder / "compression.json"

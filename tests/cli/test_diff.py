@@ -76,7 +76,6 @@ def test_what_cannot_be_compared_is_named(compressed: Path) -> None:
 
 
 def test_a_summary_is_told_in_numbers(session: Path) -> None:
-    """With what compact said of it."""
     stats = json.loads(run("compact", "--json", "--drop-dead", "--keep-tokens", "2000", "session.jsonl").stdout)
     one = stats["files"][0]
     assert one["status"] == "compacted", one
@@ -112,7 +111,6 @@ def test_nothing_of_a_session_moves_the_terminal(here: Path) -> None:
 
 
 def test_it_ends_with_its_reader(compressed: Path) -> None:
-    """Quietly, after a line."""
     line = f"set -o pipefail; {sys.executable} -m sessioncompress diff session.jsonl | head -1"
     done = subprocess.run(["bash", "-c", line], cwd=compressed.parent, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

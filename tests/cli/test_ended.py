@@ -34,7 +34,6 @@ def thinking(folder: Path, *, stubborn: bool = False) -> str:
 
 
 def begun(options: Sequence[str | Path]) -> subprocess.Popen[str]:
-    """Begin to compact."""
     environment = {**os.environ, "PYTHONPATH": str(Path(sessioncompress.__file__).parent.parent)}
     command = [sys.executable, "-m", "sessioncompress", "compact", "--json", *map(str, options)]
     return subprocess.Popen(
@@ -52,7 +51,6 @@ def thinkers(folder: Path, number: int = 1) -> list[int]:
 
 
 def are_gone(ids: Sequence[int]) -> bool:
-    """Wait until processes have ended."""
     ends = time.monotonic() + 10
     while alive := [each for each in ids if _is_alive(each)]:
         if time.monotonic() > ends:

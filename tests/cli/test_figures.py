@@ -68,17 +68,14 @@ def disk(session: dict[str, Any]) -> int:
 
 
 def field(name: str) -> Callable[[Any], Any]:
-    """Look up a number."""
     return lambda session: session[name]
 
 
 def protected(session: dict[str, Any]) -> int:
-    """Add up what `stats` prints as protected."""
     return sum(share["protectedBytes"] for share in session["shares"])
 
 
 def accounted(session: dict[str, Any]) -> int:
-    """Add up all that `stats` accounts for."""
     shares = (share[name] for share in session["shares"] for name in ("protectedBytes", "oldBytes", "deadBytes"))
     found: int = sum(shares) + session["otherBytes"]
     return found
@@ -212,7 +209,6 @@ def of_a_folder(state: State, now: Any, listed: Any) -> None:
 
 
 def test_a_rehearsal_a_run_and_what_is_there_after_it_have_the_same_numbers(here: Path) -> None:
-    """Of each fixture."""
     for path in FIXTURES.glob("*.json*"):
         put(here / path.name, path.read_bytes())
     would, did = ({each["path"]: each for each in document(*FORCED, *more)["files"]} for more in (["--dry-run"], []))

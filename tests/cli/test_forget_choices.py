@@ -49,12 +49,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(*arguments: str | Path) -> Any:
-    """Run the command."""
     return invoke("forget", "--yes", *map(str, arguments))
 
 
 def held(folder: Path) -> list[str]:
-    """List the sessions that have a store."""
     return [name for name in NAMES if store_in(folder / name).originals.exists()]
 
 
@@ -148,7 +146,6 @@ def test_what_was_moved_is_not_gone(folder: Path) -> None:
 
 
 def test_of_what_is_gone_the_oldest(folder: Path) -> None:
-    """By their last runs."""
     for name, days in zip(NAMES, (1, 100, 50), strict=True):
         (folder / name).unlink()
         os.utime(store_in(folder / name).journal, (time.time() - days * DAY,) * 2)
@@ -215,7 +212,6 @@ def test_a_late_link_of_a_gone_one_that_is_needed_stays(folder: Path, why: str) 
 
 
 def test_the_document(folder: Path) -> None:
-    """It says of each why it stays."""
     (folder / "a.jsonl").unlink()
     done = run("--json", "--max-size", f"{size_of_all(folder) // 3 * 2 // 1024}KB", folder)
     files = {
@@ -255,7 +251,6 @@ def test_the_command_that_it_takes_the_place_of(folder: Path) -> None:
 def test_one_folder_that_cannot_be_read_stops_no_other(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Exit code 3, and a total."""
     (other := tmp_path / "another").mkdir()
     compress(write(other, session()))
     (other / "session.jsonl").unlink()
@@ -328,7 +323,6 @@ def test_a_run_sweeps_what_dead_runs_left(folder: Path, is_used: str) -> None:
 
 
 def test_nothing_is_swept_behind_a_link(folder: Path, tmp_path: Path) -> None:
-    """It may lead anywhere."""
     (folder / FOLDER).rename(tmp_path / "elsewhere")
     (folder / FOLDER).symlink_to(tmp_path / "elsewhere")
     draft = tmp_path / "elsewhere" / "x.jsonl.temp-0123abcd"

@@ -71,7 +71,6 @@ def test_where_nothing_is_understood_nothing_changes(tmp_path: Path, raw: bytes,
 
 @pytest.mark.parametrize(("raw", "said"), [case[1:] for case in NO_OBJECTS], ids=[case[0] for case in NO_OBJECTS])
 def test_what_holds_no_json_object_is_refused_all_the_same(tmp_path: Path, raw: bytes, said: str) -> None:
-    """No format has such sessions."""
     path = tmp_path / "session.jsonl"
     path.write_bytes(raw)
     before = snapshot(path)
@@ -82,7 +81,6 @@ def test_what_holds_no_json_object_is_refused_all_the_same(tmp_path: Path, raw: 
 
 
 def test_a_name_that_is_none_is_an_error_of_the_caller(tmp_path: Path) -> None:
-    """With the names that there are."""
     path = tmp_path / "session.jsonl"
     path.write_bytes(PiSession().opening().bytes())
     with pytest.raises(UsageError, match="'nobody' is not one of") as error:
@@ -92,7 +90,6 @@ def test_a_name_that_is_none_is_an_error_of_the_caller(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["compress", "restore", "stats", "verify"])
 def test_a_name_that_is_none_is_exit_code_2(here: Path, command: str) -> None:
-    """Before anything is looked at."""
     (here / "session.jsonl").write_bytes(fixture("pi-v1.jsonl"))
     result = run(command, "session.jsonl", "--format", "nobody")
     assert result.exit_code == 2

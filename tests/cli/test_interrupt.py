@@ -46,7 +46,6 @@ def interrupted(folder: Path, module: str, *, ignored: bool = False) -> subproce
 
 @pytest.mark.parametrize("module", ["sessioncompress.cli.main", "click", "sessioncompress.errors"])
 def test_while_it_starts(tmp_path: Path, module: str) -> None:
-    """It goes without a word."""
     done = interrupted(tmp_path, module)
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 

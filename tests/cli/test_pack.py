@@ -180,7 +180,6 @@ def test_what_is_packed_is_told_of_at_the_end(work: Path, command: str) -> None:
 
 
 def test_json(work: Path) -> None:
-    """One document each."""
     made = document("pack", work)
     assert made["schema"] == "sessioncompress.pack/1"
     (archive,) = made["archives"]
@@ -195,7 +194,6 @@ def test_json(work: Path) -> None:
 
 @pytest.mark.parametrize("name", ["id", "start of the id", "title", "path"])
 def test_one_session_by_its_name(work: Path, name: str) -> None:
-    """By any that means only this one."""
     write(work, claude("An unlike one."), "claude.jsonl")
     run("pack", work)
     indexes = packs_of(work).glob("*.index")
@@ -264,7 +262,6 @@ def test_what_is_too_little_to_be_a_title(
 
 
 def test_a_name_of_several(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told which there are."""
     run("pack", work)
     monkeypatch.chdir(work)
     result = run("unpack", "look at part")
@@ -281,7 +278,6 @@ def test_a_name_of_several(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_name_of_very_many(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten are listed, one a line."""
     for number in range(13):
         write(here, claude("The same."), f"{number}.jsonl")
     run("pack", here)
@@ -437,7 +433,6 @@ def test_a_search_that_stops_says_so_in_its_total(here: Path, monkeypatch: pytes
 
 
 def test_a_search_says_of_how_many_sessions_not_all_is_there(here: Path) -> None:
-    """What was replaced is not found."""
     session = write(here, fixture("pi-anthropic.jsonl"), "s.jsonl")
     run("compress", session)
     note = "(1 session has markers in place of text, which is not searched)\n"
@@ -464,7 +459,6 @@ def test_what_is_found_is_printable(here: Path) -> None:
 
 
 def test_gitclaw_and_every_agent_can_be_packed(here: Path) -> None:
-    """Each in its own folder."""
     for number, row in enumerate(TABLE):
         for name in sorted((Path(__file__).parents[2] / "fixtures").glob(f"{row.name.split('-')[0]}*.json*"))[:1]:
             (here / f"{number}{name.name}").write_bytes(name.read_bytes())
@@ -658,7 +652,6 @@ def test_from_a_deleted_folder(
 
 
 def test_a_path_that_never_was_one_is_told_as_before(work: Path) -> None:
-    """Also beside a pack."""
     run("pack", work / "one.jsonl")
     result = run("stats", work / "none.jsonl")
     assert result.exit_code == 2

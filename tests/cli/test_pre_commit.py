@@ -35,7 +35,6 @@ COMMAND = '#!/bin/sh\nexec {python} -m sessioncompress "$@"\n'
 
 
 def manifest() -> Mapping[str, Mapping[str, Any]]:
-    """Return the hooks by their ids."""
     return {hook["id"]: hook for hook in yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))}
 
 
@@ -55,7 +54,6 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 
 def put(path: Path, data: bytes = ORIGINAL) -> Path:
-    """Write a file with a time of its own."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     os.utime(path, ns=(MTIME, MTIME))
@@ -63,7 +61,6 @@ def put(path: Path, data: bytes = ORIGINAL) -> Path:
 
 
 def run(*arguments: str) -> Result:
-    """Call the command as a hook does."""
     return CliRunner().invoke(main, ["pre-commit", *arguments], catch_exceptions=False)
 
 
@@ -136,7 +133,6 @@ def test_policy_and_preset_are_heeded(repository: Repository) -> None:
 
 
 def test_a_wrong_policy_is_an_error_before_anything_is_done(repository: Repository) -> None:
-    """Exit code 2, as everywhere."""
     put(repository.folder / "other" / "b.jsonl")
     (repository.folder / "other" / "compression.json").write_text('{"session": {"enable": true}}')
     done = run(NAME, "other/b.jsonl")
@@ -279,7 +275,6 @@ class Hooked:
         self.pre_commit("install")
 
     def pre_commit(self, *arguments: str) -> str:
-        """Call pre-commit, which must succeed."""
         done = self.repository.run(sys.executable, "-m", "pre_commit", *arguments)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -298,7 +293,6 @@ def hooked(repository: Repository, tmp_path: Path) -> Callable[..., Hooked]:
 
 
 def test_pre_commit_takes_the_manifest(hooked: Callable[..., Hooked]) -> None:
-    """By its own check."""
     hooked("sessioncompress").pre_commit("validate-manifest", str(MANIFEST))
 
 
@@ -320,7 +314,6 @@ def test_a_commit_is_stopped_once(hooked: Callable[..., Hooked], repository: Rep
 
 
 def test_the_check_stops_a_commit_until_it_is_done(hooked: Callable[..., Hooked], repository: Repository) -> None:
-    """And changes nothing itself."""
     used = hooked("sessioncompress-check")
     before = snapshot(repository.folder / NAME)
     passed, said = used.commit(NAME)
@@ -332,7 +325,6 @@ def test_the_check_stops_a_commit_until_it_is_done(hooked: Callable[..., Hooked]
 
 
 def test_other_files_pass(hooked: Callable[..., Hooked], repository: Repository) -> None:
-    """Big and small, links too."""
     names = look_alikes(repository.folder)
     passed, said = hooked("sessioncompress").commit(*names)
     assert passed, said
@@ -358,7 +350,6 @@ def test_lines_that_are_not_staged_come_back(hooked: Callable[..., Hooked], repo
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has a file open")
 def test_a_session_in_use_is_left_alone(hooked: Callable[..., Hooked], repository: Repository) -> None:
-    """And stops no commit."""
     used = hooked("sessioncompress")
     with (repository.folder / NAME).open("ab"):
         passed, said = used.commit(NAME)

@@ -207,7 +207,6 @@ def test_left_to_the_command_line(
 
 @pytest.mark.parametrize("arguments", [[], ["verify", "session.jsonl"], ["--help"], ["compress"]])
 def test_no_other_command_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
-    """It is for `compress` alone."""
     _small(tmp_path)
     monkeypatch.chdir(tmp_path)
     assert not nothing_due(arguments)

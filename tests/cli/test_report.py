@@ -63,7 +63,6 @@ class Page(HTMLParser):
 
 
 def page(here: Path) -> str:
-    """Read the page that was written."""
     return (here / "report.html").read_text()
 
 

@@ -59,7 +59,6 @@ TEXTS = """
 
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """Start the browser once."""
     with browser(tmp_path_factory.mktemp("browser")) as found:
         yield found
 

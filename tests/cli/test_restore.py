@@ -164,7 +164,6 @@ NAME = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Make a folder with two sessions."""
     for name in ("one.jsonl", "two.jsonl"):
         write(tmp_path, fixture("pi-anthropic.jsonl"), name)
     return tmp_path
@@ -493,6 +492,5 @@ def test_a_run_over_a_session_that_is_packed_since(tmp_path: Path) -> None:
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
-    """List the runs over a folder."""
     found: list[dict[str, Any]] = json.loads(run("history", "--json", folder).stdout)["runs"]
     return found

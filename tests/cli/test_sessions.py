@@ -84,12 +84,10 @@ def agents(here: Path) -> Path:
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    """Return all files below a folder."""
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def listed(**more: Any) -> ListedSession:
-    """Return a session of the list."""
     made = ListedSession("s.jsonl", "pi", "/work", "x", 1024, time.time() - 3 * DAY - 9, compressed=False, could_save=0)
     return ListedSession(**{name: more.get(name, getattr(made, name)) for name in ListedSession.__struct_fields__})
 
@@ -99,7 +97,6 @@ def listed(**more: Any) -> ListedSession:
 
 @pytest.mark.parametrize(("more", "cells"), [case[1:] for case in ROWS], ids=[case[0] for case in ROWS])
 def test_a_row(more: dict[str, Any], cells: list[str]) -> None:
-    """Every row has all columns."""
     assert sessions.row(listed(**more)) == cells
     assert len(cells) == len(sessions.COLUMNS)
 
@@ -322,7 +319,6 @@ def test_a_run_does_not_read_titles_again(agents: Path, monkeypatch: pytest.Monk
 
 
 def test_paths_are_for_another_command(agents: Path) -> None:
-    """Which one, the error says."""
     (agents / "a folder").mkdir()
     result = run("sessions", agents / "a folder")
     assert result.exit_code == 2
@@ -360,7 +356,6 @@ def test_an_empty_list(here: Path) -> None:
     ],
 )
 def test_what_names_nothing_is_an_error(here: Path, command: str, option: tuple[str, str], said: str) -> None:
-    """Exit code 2, with what there is."""
     del here
     result = run(command, *option)
     assert result.exit_code == 2
@@ -429,7 +424,6 @@ def test_compress_all_that_nobody_works_in(agents: Path) -> None:
 
 
 def test_the_selection_goes_with_other_options(agents: Path) -> None:
-    """As PATHS do."""
     assert run("compress", "--all", "--check").exit_code == 1
     assert run("compress", "--agent", "pi", "--dry-run", "--force", "--keep-turns", "1").exit_code == 0
     assert run("compress", "--agent", "pi", "--min-size", "1000").exit_code == 0

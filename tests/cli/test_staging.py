@@ -29,7 +29,6 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 
 
 def store(name: str, text: str = "x\n") -> Store:
-    """Write what lies beside a session."""
     files = plain_in(Path(name))
     files.folder.mkdir(exist_ok=True)
     for path in (files.originals, files.journal):
@@ -89,7 +88,6 @@ def test_where_git_is_missing_or_fails_it_is_said(repository: Repository, monkey
 
 
 def absolute(path: Path) -> str:
-    """Return where a file is."""
     return str(path.absolute())
 
 
@@ -177,7 +175,6 @@ def test_carriage_returns_of_a_session(
 
 @pytest.mark.parametrize("ending", [".json", ".txt", ""])
 def test_the_rule_fits_the_name_of_the_session(repository: Repository, ending: str) -> None:
-    """Whatever it is called."""
     Path(f"a{ending}").write_bytes(b"{}\r\n")
     refused("a* text", f"'{f'*{ending}' if ending else 'a'} -text', '*.zst -text'", store(f"a{ending}"))
 

@@ -20,7 +20,6 @@ _TOTAL = ("  sessions", "  with the stores", "  of those changed", "  replaced")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a folder with three sessions."""
     for name in NAMES:
         (tmp_path / name).write_bytes(fixture("pi-anthropic.jsonl"))
     return tmp_path

@@ -104,7 +104,6 @@ def test_what_is_done_is_told(monkeypatch: pytest.MonkeyPatch, more: dict[str, A
 
 
 def test_a_dash_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it is an estimate."""
     monkeypatch.setattr(sys.modules[__name__], "LISTED", [replace(LISTED[1], could_save=None)])
     assert "\n-: nothing is due, or little to save; " in printed(monkeypatch, 80).output
 

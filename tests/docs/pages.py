@@ -38,7 +38,6 @@ def pages() -> list[str]:
 
 @cache
 def page(name: str) -> str:
-    """Return the text of a page."""
     return (ROOT / name).read_text(encoding="utf-8")
 
 
@@ -58,7 +57,6 @@ def section(name: str, title: str) -> str:
 
 
 def blocks(text: str, language: str) -> list[str]:
-    """Return the code blocks of one language."""
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
@@ -69,7 +67,6 @@ def rows(text: str) -> dict[str, str]:
 
 
 def quoted(text: str) -> set[str]:
-    """Return what stands in backquotes."""
     return set(re.findall(r"`([^`\n]+)`", text))
 
 
@@ -183,10 +180,8 @@ def alike(shown: str, printed: str) -> bool:
 
 
 def numbers(text: str) -> list[str]:
-    """Return the numbers of a text."""
     return [found.replace(",", "") for found in re.findall(r"\d[\d,]*", text)]
 
 
 def snake(names: Mapping[str, object]) -> set[str]:
-    """Return names in snake case."""
     return {re.sub(r"([A-Z])", r"_\1", name).lower() for name in names}

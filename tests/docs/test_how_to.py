@@ -109,12 +109,10 @@ def run(place: Place, given: Code) -> str:
 
 @pytest.mark.parametrize("name", HOW_TOS)
 def test_a_guide_shows_what_to_do(name: str) -> None:
-    """Commands, or a file to write."""
     assert code(page(name)) or blocks(page(name), "yaml")
 
 
 def test_every_input_of_the_action_is_told_of() -> None:
-    """With its default."""
     told = rows(section(CI, "On GitHub"))
     for name, about in action()["inputs"].items():
         default = told[f"`{name}`"].split("|")[0].strip()
@@ -123,7 +121,6 @@ def test_every_input_of_the_action_is_told_of() -> None:
 
 
 def snippets() -> list[tuple[str, str]]:
-    """Return all YAML of the documents."""
     return [(name, text) for name in HOW_TOS for text in blocks(page(name), "yaml")]
 
 

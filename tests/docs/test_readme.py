@@ -177,7 +177,6 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 def texts(session: bytes) -> str:
-    """Return all strings of a session."""
     found: list[str] = []
 
     def walk(value: Any) -> None:
@@ -210,7 +209,6 @@ def test_the_marker_of_the_reference_is_one_of_a_run(example: tuple[str, str]) -
 
 
 def in_kb(written: str) -> float:
-    """Read a size as it is printed."""
     number, unit = written.split()
     return float(number.replace(",", "")) * {"KB": 1, "MB": 1024}[unit]
 

@@ -53,7 +53,6 @@ STORE = "docs/reference/store.md"
 
 
 def commands() -> list[tuple[str, click.Command]]:
-    """Return all commands."""
     return sorted(make_reference.commands().items())
 
 
@@ -141,7 +140,6 @@ def test_the_man_page_is_one() -> None:
 
 
 def test_version_and_help_are_there() -> None:
-    """The options of the group."""
     assert {"sessioncompress --version", "-h", "--help"} <= quoted(page(COMMANDS))
 
 
@@ -178,7 +176,6 @@ def test_every_exit_code_is_there() -> None:
 
 
 def test_every_exit_code_that_a_page_names_is_one() -> None:
-    """In words like "exit code 4"."""
     named = {int(code) for name in pages() for code in re.findall(r"\bexit code (\d+)", page(name))}
     assert named <= set(EXIT_CODES)
     assert len(named) > 4
@@ -257,7 +254,6 @@ def test_the_document_of_compress_is_that_of_the_library(documents: dict[str, An
 def test_the_document_of_stats_has_the_rows_and_the_columns_of_its_table(
     documents: dict[str, Any], tmp_path: Path
 ) -> None:
-    """And what a run would come to."""
     file = documents["stats"]["files"][0]
     assert quoted(rows(section(DOCUMENTS, "stats"))["`shares`"]) == set(file["shares"][0])
     assert set(file["would"]) == fields_of(section(DOCUMENTS, "compress"))
@@ -419,7 +415,6 @@ def test_every_public_name_is_there() -> None:
 
 
 def test_fields_of_results_are_those_of_json_in_snake_case() -> None:
-    """Also of what stands in them."""
     public = {name: getattr(sessioncompress, name) for name in sessioncompress.__all__ if name.endswith("Stats")}
     for name, record in {**public, "Share": Share, "ChangedLine": ChangedLine}.items():
         assert snake(dict.fromkeys(record.__struct_encode_fields__)) == set(record.__struct_fields__), name

@@ -189,12 +189,10 @@ def _step(tool: str, given: Any, result: str) -> PiSession:
 
 @pytest.mark.parametrize("scene", [case[1] for case in BARE], ids=[case[0] for case in BARE])
 def test_the_reference_alone(scene: Scene) -> None:
-    """No line of the text is shown."""
     assert "line 0" not in old_text(after(scene(), ARCHIVE))
 
 
 def test_arguments_without_previews() -> None:
-    """The short ones stay."""
     made = _step("write", {"path": "a.py", "content": LONG}, "done")
     call = next(part for entry in after(old(made), ARCHIVE) for part in _parts(entry) if part["type"] == "toolCall")
     assert call["arguments"]["path"] == "a.py"

@@ -98,7 +98,6 @@ def test_other_runs_before_and_behind_it_count_nothing(name: str, keeps_little: 
 @pytest.mark.slow
 @pytest.mark.parametrize("at", range(len(OPTIONS)), ids=list(OPTIONS))
 def test_of_every_fixture(at: int, keeps_little: Path) -> None:
-    """By every fourth of the options."""
     compacted, options = 0, [*OPTIONS.values()][at]
     for name in SESSIONS[at % 4 :: 4]:
         folder = keeps_little / name
@@ -158,7 +157,6 @@ def test_nothing_said_is_too_little_for_any_policy(options: tuple[str, ...], kee
 
 
 def test_a_goal_that_is_not_written_is_said(keeps_little: Path) -> None:
-    """With what writes it, which does."""
     path = goal_cut(keeps_little)
     result = run("compact", "--goal", "Mend it", path)
     assert " ".join(result.stderr.split()).startswith(

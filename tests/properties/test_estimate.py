@@ -51,7 +51,6 @@ def steps() -> list[Step]:
 
 
 def steps_in(path: Path) -> list[Step]:
-    """Return the steps of a session."""
     with open_session(path, writing=False) as session:
         known = reading.read_session(session, load(store_in(path).journal))
         return list(_steps(known.form.name, known.survey))

@@ -201,7 +201,6 @@ def test_a_line_that_only_its_agent_can_read_keeps_its_place(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in SOUND if STORIES[name].form not in NAMELESS])
 def test_its_header_names_it(name: str) -> None:
-    """Its id, and where it was begun."""
     found = form_of(name).named(head_of_file(fixture(name)))
     assert found.id
     assert found.project
@@ -225,7 +224,6 @@ def test_its_folders_are_found(
 
 
 def found(folder: Path) -> None:
-    """Find a folder once it is there."""
     folder.mkdir(parents=True)
     assert folder in agent_folders()
     assert any(folder.is_relative_to(root) for root in agent_roots())

@@ -354,7 +354,6 @@ def test_any_bytes_in_a_session_come_back(chosen: tuple[str, list[bytes]], data:
 
 
 def mutated(line: bytes, lines: list[bytes], data: st.DataObject) -> bytes:
-    """Return a line changed in one way."""
     at = data.draw(st.integers(0, max(0, len(line) - 1)))
     to = min(len(line), at + data.draw(st.integers(1, 40)))
     match data.draw(st.integers(0, 8)):
@@ -392,7 +391,6 @@ JSON = st.recursive(
 
 
 def all_paths(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """Return the paths of all values inside."""
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     found = []
     for step, child in children:

@@ -180,7 +180,6 @@ def results(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def native(tmp_path: Path, data: bytes, name: str = "session.jsonl") -> dict[str, Any]:
-    """Return what becomes of the one result."""
     path = write(tmp_path, data, name)
     begun = time.time()
     stats = compress(path, NATIVE)
@@ -202,7 +201,6 @@ MARKED = "[[sessioncompress: "
 
 @pytest.mark.parametrize("indent", [None, 2])
 def test_gencode_says_so_with_two_marks(tmp_path: Path, indent: int | None) -> None:
-    """Its text, and when."""
     found = native(tmp_path, gencode(indent), "session.json")
     assert found["content"] == "[Old tool result content cleared]"
     assert found["pruned"] is True
@@ -212,7 +210,6 @@ def test_gencode_says_so_with_two_marks(tmp_path: Path, indent: int | None) -> N
 
 
 def test_oh_my_pi_says_how_many_tokens(tmp_path: Path) -> None:
-    """And when, at the message."""
     found = native(tmp_path, omp())
     assert found["content"] == [{"type": "text", "text": f"[Output truncated - {-(-len(LOG) // 4)} tokens]"}]
     assert 0 <= found["prunedAt"] - found["begun"] < 60_000

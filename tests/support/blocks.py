@@ -81,7 +81,6 @@ def signature(*seed: object, size: int = 320) -> str:
 
 
 def text(value: str, **extra: Any) -> Block:
-    """Return a text block."""
     return {"type": "text", "text": value, **extra}
 
 
@@ -111,7 +110,6 @@ def sealed_thinking() -> Block:
 
 
 def call(call_id: str, tool: str, arguments: Mapping[str, Any], **extra: Any) -> Block:
-    """Return a tool call."""
     return {"type": "toolCall", "id": call_id, "name": tool, "arguments": dict(arguments), **extra}
 
 

@@ -18,7 +18,6 @@ class Branched(NamedTuple):
 
 
 def branched(cwd: str = "/tmp") -> Branched:
-    """Return such a session."""
     made = PiSession(cwd=cwd)
     made.opening()
     made.user("Look at the gauges and tell me which of them failed.")

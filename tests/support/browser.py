@@ -31,7 +31,6 @@ class Browser:
         self.events: list[dict[str, Any]] = []
 
     def open(self) -> None:
-        """Open an empty page."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -54,11 +53,9 @@ class Browser:
         return answer["result"].get("value")
 
     def picture(self) -> bytes:
-        """Take a picture of the whole page."""
         return base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"])
 
     def requests(self) -> list[str]:
-        """List what the page asked for."""
         asked = (event["params"] for event in self.events if event["method"] == "Network.requestWillBeSent")
         return [each["request"]["url"] for each in asked]
 
@@ -68,7 +65,6 @@ class Browser:
         return [event for event in self.events if event["method"] in bad]
 
     def call(self, method: str, **parameters: Any) -> Any:
-        """Send a command; return its result."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if self._session:

@@ -22,7 +22,6 @@ BUCKET = "s3://bucket"
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    """Run the server; yield its address."""
     # Imported here: that takes seconds, in each process that collects tests.
     from moto.server import ThreadedMotoServer
 
@@ -47,12 +46,10 @@ def bucket(server: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 def content(bucket: Any, key: str) -> bytes:
-    """Return what an object holds."""
     return bytes(obstore.get(bucket, key).bytes())
 
 
 def keys(bucket: Any) -> list[str]:
-    """List the keys of all objects."""
     return sorted(meta["path"] for chunk in obstore.list(bucket) for meta in chunk)
 
 

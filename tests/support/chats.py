@@ -21,11 +21,9 @@ class ChatSession:
         self.messages: list[dict[str, Any]] = []
 
     def lines(self) -> list[_Bytes]:
-        """Return the messages as lines."""
         return [json.dumps(each, ensure_ascii=False).encode() + b"\n" for each in self.messages]
 
     def bytes(self) -> _Bytes:
-        """Return the file with a message a line."""
         return b"".join(self.lines())
 
     def document(self, indent: int | None = 2, **outer: Any) -> _Bytes:
@@ -34,12 +32,10 @@ class ChatSession:
         return json.dumps(whole, indent=indent, ensure_ascii=False).encode() + b"\n"
 
     def message(self, role: str, content: Any, **more: Any) -> Self:
-        """Add a message."""
         self.messages.append({"role": role, "content": content, **more})
         return self
 
     def step(self, tool: str, given: Mapping[str, Any], output: Any, **more: Any) -> Self:
-        """Add a call and its result."""
         name = f"call_{blocks.hexes(24, self._seed, len(self.messages))}"
         function = {"name": tool, "arguments": json.dumps(given, ensure_ascii=False)}
         self.message("assistant", None, tool_calls=[{"id": name, "type": "function", "function": function}], **more)
@@ -66,13 +62,11 @@ class GenCodeSession:
         }
 
     def bytes(self, indent: int | None = 2) -> _Bytes:
-        """Return the whole file."""
         self.outer["metadata"]["messageCount"] = len(self.messages)
         document = {"metadata": self.outer["metadata"], "messages": self.messages, **self.outer}
         return json.dumps(document, indent=indent, ensure_ascii=False).encode()
 
     def message(self, role: str, content: Any) -> Self:
-        """Add a message."""
         self._now += timedelta(seconds=20)
         self.messages.append({"role": role, "content": content})
         return self

@@ -16,12 +16,10 @@ _Bytes = bytes  # the builder has a method of that name
 
 
 def use(call_id: str, tool: str, given: Mapping[str, Any]) -> Block:
-    """Return a call."""
     return {"type": "tool_use", "id": call_id, "name": tool, "input": dict(given)}
 
 
 def thought(value: str) -> Block:
-    """Return signed thinking."""
     return {"type": "thinking", "thinking": value, "signature": blocks.signature(value)}
 
 
@@ -31,7 +29,6 @@ def sealed(seed: str = "sealed") -> Block:
 
 
 def picture(data: str | None = None) -> Block:
-    """Return an image."""
     return {
         "type": "image",
         "source": {"type": "base64", "media_type": "image/png", "data": blocks.png() if data is None else data},
@@ -39,7 +36,6 @@ def picture(data: str | None = None) -> Block:
 
 
 def answer(call_id: str, content: Any, *, error: bool = False) -> Block:
-    """Return the block of a result."""
     failed = {"is_error": True} if error else {}
     return {"tool_use_id": call_id, "type": "tool_result", "content": content, **failed}
 
@@ -70,17 +66,14 @@ class ClaudeSession:
     # What the builder holds
 
     def lines(self) -> list[_Bytes]:
-        """Return the lines, each with its LF."""
         return list(self._lines)
 
     def bytes(self) -> _Bytes:
-        """Return the whole file."""
         return b"".join(self._lines)
 
     # Lines of any kind
 
     def note(self, kind: str, /, **fields: Any) -> Self:
-        """Add a line beside the conversation."""
         return self._put({"type": kind, **fields, "sessionId": self.session})
 
     def entry(self, kind: str, /, *, parent: str | None = "leaf", **fields: Any) -> str:
@@ -103,14 +96,12 @@ class ClaudeSession:
         return name
 
     def branch(self, leaf: str | None) -> Self:
-        """Let the next line hang on this one."""
         self.leaf = leaf
         return self
 
     # The conversation
 
     def user(self, content: str | Sequence[Block], **extra: Any) -> str:
-        """Add a prompt."""
         self._now += timedelta(seconds=self._rng.randint(8, 90))
         return self.entry("user", message={"role": "user", "content": content}, **extra)
 
@@ -143,7 +134,6 @@ class ClaudeSession:
     def result(
         self, call_id: str, content: Any, shown: Any = None, *, error: bool = False, parent: str | None = "leaf"
     ) -> str:
-        """Add a result."""
         source = self.leaf if parent == "leaf" else parent
         mirror = {} if shown is None else {"toolUseResult": shown}
         message = {"role": "user", "content": [answer(call_id, content, error=error)]}
@@ -207,12 +197,10 @@ class ClaudeSession:
     # Names
 
     def new_call_id(self) -> str:
-        """Return an id for the next call."""
         self._made += 1
         return "toolu_01" + blocks.letters(22, self.seed, "call", self._made)
 
     def new_response(self) -> str:
-        """Return an id for the next answer."""
         self._made += 1
         return "msg_01" + blocks.letters(22, self.seed, "response", self._made)
 

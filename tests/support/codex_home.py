@@ -47,12 +47,10 @@ class Home(NamedTuple):
 
     @property
     def rollouts(self) -> tuple[Path, ...]:
-        """Return all of them, parents first."""
         return self[1:]
 
     @property
     def database(self) -> Path:
-        """Return where the index is."""
         return self.path / NAME
 
     def wrong(self) -> list[str]:
@@ -78,7 +76,6 @@ class Home(NamedTuple):
         return found
 
     def rows(self, asked: str, *given: Any) -> list[Any]:
-        """Ask the index."""
         database = sqlite3.connect(self.database)
         try:
             with database:
@@ -110,7 +107,6 @@ class Home(NamedTuple):
         database.close()
 
     def bytes(self) -> dict[str, bytes]:
-        """Return all that there is."""
         files = (
             path
             for path in self.path.rglob("*")
@@ -131,12 +127,10 @@ def ordinals(path: Path) -> dict[int, int]:
 
 
 def name_of(path: Path) -> str:
-    """Return a rollout's id."""
     return path.stem[-36:]
 
 
 def header(path: Path) -> dict[str, Any]:
-    """Return what a rollout's first line says."""
     with path.open("rb") as file:
         payload: dict[str, Any] = json.loads(file.readline())["payload"]
         return payload
@@ -166,7 +160,6 @@ def forked(base: Path, end: int, seed: int) -> Path:
 
 
 def home_in(folder: Path) -> Home:
-    """Write a home."""
     sessions = folder / "sessions" / "2026" / "03" / "02"
     sessions.mkdir(parents=True)
     lines = _lines()

@@ -31,19 +31,16 @@ class GeminiDocument:
         self.messages: list[dict[str, Any]] = []
 
     def bytes(self, indent: int | None = 2) -> _Bytes:
-        """Return the whole file."""
         document = {**self.outer, "lastUpdated": self._stamp(), "messages": self.messages}
         return json.dumps(document, indent=indent, ensure_ascii=False).encode()
 
     def message(self, kind: str, content: Any, **more: Any) -> Self:
-        """Add a message of this type."""
         self._now += timedelta(seconds=self._rng.randint(1, 40))
         name = _uuid(self.outer["sessionId"], len(self.messages))
         self.messages.append({"id": name, "timestamp": self._stamp(), "type": kind, "content": content, **more})
         return self
 
     def user(self, text: str) -> Self:
-        """Add what the user says."""
         return self.message("user", text)
 
     def answer(self, text: str, *calls: Mapping[str, Any], thought: str = "") -> Self:
@@ -94,7 +91,6 @@ class OpenCodeExport:
         }
 
     def bytes(self, indent: int | None = 2) -> _Bytes:
-        """Return the whole file."""
         document = {**self.outer, "messages": self.messages}
         return json.dumps(document, indent=indent, ensure_ascii=False).encode() + b"\n"
 
@@ -110,18 +106,15 @@ class OpenCodeExport:
         return self.part("text", text=summary)
 
     def assistant(self, **more: Any) -> Self:
-        """Add a message of the model."""
         asked = next(each["info"]["id"] for each in reversed(self.messages) if each["info"]["role"] == "user")
         info = {"parentID": asked, "role": "assistant", "mode": "build", "agent": "build", **self.model, "cost": 0.004}
         where = {"path": {"cwd": _FOLDER, "root": "/"}}
         return self._message({**info, **where, "tokens": self.tokens, "finish": "tool-calls", **more})
 
     def finish(self, reason: str) -> Self:
-        """End a step of the model."""
         return self.part("step-finish", reason=reason, cost=0.004, tokens=self.tokens)
 
     def part(self, kind: str, /, **more: Any) -> Self:
-        """Add a part to the last message."""
         info = self.messages[-1]["info"]
         ids = {"id": self._id("prt"), "sessionID": self.session, "messageID": info["id"]}
         self.messages[-1]["parts"].append({"type": kind, **more, **ids})

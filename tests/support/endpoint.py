@@ -30,15 +30,12 @@ class Answer(NamedTuple):
 
 
 def chat(content: Any, *, usage: Any = None, **message: Any) -> Answer:
-    """Answer in OpenAI's chat form."""
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content, **message}}
     answer = {"id": "1", "object": "chat.completion", "choices": [choice], "usage": usage}
     return Answer(body=json.dumps(answer).encode())
 
 
 class Received(NamedTuple):
-    """A request as it came."""
-
     path: str
     headers: Mapping[str, str]
     body: Any
@@ -78,11 +75,9 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        """Return the address, as a user gives it."""
         return f"{self._scheme}://127.0.0.1:{self._server.server_address[1]}/v1"
 
     def models(self) -> list[str]:
-        """Return which models were asked for."""
         return [each.body.get("model", "") for each in self.received]
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:

@@ -46,7 +46,6 @@ def _logs(turn: int) -> str:
 
 @cache
 def pi(turns: int = TURNS) -> bytes:
-    """Return a session of pi."""
     made = PiSession()
     made.opening()
     for turn in range(turns):
@@ -59,7 +58,6 @@ def pi(turns: int = TURNS) -> bytes:
 
 @cache
 def claude(turns: int = TURNS) -> bytes:
-    """Return a session of Claude Code."""
     made = ClaudeSession()
     for turn in range(turns):
         made.user(f"Part {turn}: look at the logs, then note what failed in notes-{turn}.md.")
@@ -71,7 +69,6 @@ def claude(turns: int = TURNS) -> bytes:
 
 @cache
 def codex(turns: int = TURNS, kind: type[Rollout] = Rollout) -> bytes:
-    """Return a rollout of Codex CLI."""
     made = kind()
     for turn in range(turns):
         made.user(f"Part {turn}: look at the logs, then note what failed in notes-{turn}.md.")
@@ -83,7 +80,6 @@ def codex(turns: int = TURNS, kind: type[Rollout] = Rollout) -> bytes:
 
 @cache
 def gemini(turns: int = TURNS) -> bytes:
-    """Return a session of Gemini CLI."""
     made = GeminiRecords()
     for turn in range(turns):
         _gemini_turn(made, turn)
@@ -92,7 +88,6 @@ def gemini(turns: int = TURNS) -> bytes:
 
 @cache
 def gemini_document(turns: int = TURNS) -> bytes:
-    """Return an older session of Gemini CLI."""
     made = GeminiDocument()
     for turn in range(turns):
         _gemini_turn(made, turn)
@@ -109,7 +104,6 @@ def _gemini_turn(made: GeminiDocument, turn: int) -> None:
 
 @cache
 def opencode(turns: int = TURNS) -> bytes:
-    """Return what OpenCode exports."""
     made = OpenCodeExport()
     for turn in range(turns):
         made.user(f"Part {turn}: look at the logs, then note what failed in notes-{turn}.md.")
@@ -135,7 +129,6 @@ def chat(turns: int = TURNS) -> bytes:
 
 @cache
 def gencode(turns: int = TURNS) -> bytes:
-    """Return a session of gencode."""
     made = GenCodeSession()
     made.message("system", "You are a coding agent.")
     for turn in range(turns):

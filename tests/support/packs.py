@@ -65,7 +65,6 @@ def state(folder: Path) -> dict[str, Was]:
 
 
 def pack(folder: Path) -> list[Outcome[PackStats]]:
-    """Pack all sessions of a folder."""
     return list(pack_sessions(discover([folder]), [folder], lambda _: BALANCED))
 
 
@@ -75,7 +74,6 @@ def unpack(folder: Path) -> list[Outcome[UnpackStats]]:
 
 
 def packs_in(folder: Path) -> list[Pack]:
-    """Read the packs of a folder."""
     return [each for each in packing.packs_in(Disk(folder)) if isinstance(each, Pack)]
 
 
@@ -98,5 +96,4 @@ def without_tail(archive: Path) -> None:
 
 
 def copied(folder: Path, to: Path) -> Path:
-    """Copy a folder with all modes and times."""
     return Path(shutil.copytree(folder, to))

@@ -20,16 +20,13 @@ class GeminiRecords(GeminiDocument):
         self.record({**self.outer, "lastUpdated": self.outer["startTime"], "kind": "main"})
 
     def record(self, record: Mapping[str, Any]) -> Self:
-        """Append a line."""
         self.records.append(json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
         return self
 
     def lines(self) -> list[_Bytes]:
-        """Return the lines, each with its LF."""
         return list(self.records)
 
     def bytes(self, indent: int | None = None) -> _Bytes:
-        """Return the whole file."""
         del indent
         return b"".join(self.records)
 
@@ -51,7 +48,6 @@ class GeminiRecords(GeminiDocument):
         return self.message("user", [part for call in calls for part in call["result"]])
 
     def back(self, number: int) -> Self:
-        """Go back to just before a message."""
         name = self.messages[number]["id"]
         del self.messages[number:]
         return self.record({"$rewindTo": name})

@@ -35,7 +35,6 @@ class Repository:
             self.git("init", "--quiet", "--initial-branch", "main")
 
     def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
-        """Run a command in the work tree."""
         return subprocess.run(
             command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
         )
@@ -56,7 +55,6 @@ class Repository:
         return set(self.git("diff", "--cached", "--name-only").splitlines())
 
     def tracked(self) -> set[str]:
-        """Return the files of the last commit."""
         return set(self.git("ls-tree", "-r", "--name-only", "HEAD").splitlines())
 
     def clone(self, folder: Path) -> Repository:

@@ -46,15 +46,12 @@ class Rollout:
     # What the builder holds
 
     def lines(self) -> list[_Bytes]:
-        """Return the lines, each with its LF."""
         return list(self._lines)
 
     def bytes(self) -> _Bytes:
-        """Return the whole file."""
         return b"".join(self._lines)
 
     def write(self, path: Path) -> Path:
-        """Write the file and return its path."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(self.bytes())
         return path
@@ -62,7 +59,6 @@ class Rollout:
     # Lines of any kind
 
     def line(self, kind: str, /, **payload: Any) -> Self:
-        """Add a line of this type."""
         self._now += timedelta(milliseconds=self._rng.randint(2, 900))
         ordinal = {"ordinal": len(self._lines)} if self.ordinals else {}
         entry = {"timestamp": self._stamp(), **ordinal, "type": kind, "payload": payload, **self._besides(kind)}
@@ -74,11 +70,9 @@ class Rollout:
         return {}
 
     def item(self, kind: str, /, **fields: Any) -> Self:
-        """Add an item that the model reads."""
         return self.line("response_item", type=kind, **fields)
 
     def event(self, kind: str, /, **fields: Any) -> Self:
-        """Add an event for the screen."""
         return self.line("event_msg", type=kind, **fields)
 
     # Turns
@@ -124,7 +118,6 @@ class Rollout:
         return self.item("reasoning", **self._id("rs"), summary=[], encrypted_content=sealed)
 
     def tokens(self) -> Self:
-        """Add what was used."""
         used = {"input_tokens": 24098 + 100 * len(self._lines), "output_tokens": 389, "total_tokens": 24487}
         info = {"total_token_usage": used, "last_token_usage": used, "model_context_window": 258400}
         return self.event("token_count", info=info, rate_limits=None)
@@ -147,7 +140,6 @@ class Rollout:
         """Add what a call shows on the screen before its output is told to the model."""
 
     def run(self, command: str, output: str, code: int = 0, **more: Any) -> str:
-        """Run a command, as newer versions do."""
         above = (
             f"Chunk ID: {blocks.hexes(6, self.seed, 'chunk', len(self._lines))}\n"
             f"Wall time: {self._rng.randint(0, 90000) / 10000:.4f} seconds\n"
@@ -224,7 +216,6 @@ class Rollout:
         return call
 
     def look(self, path: str, pixels: int = 64) -> str:
-        """Look at a picture."""
         parts = [picture(address(pixels, path))]
         return self.function("view_image", {"path": path}, parts)
 
@@ -237,7 +228,6 @@ class Rollout:
         return self.event("context_compacted")
 
     def back(self, turns: int) -> Self:
-        """Take turns back."""
         return self.event("thread_rolled_back", num_turns=turns)
 
     # Parts
@@ -294,7 +284,6 @@ class Paginated(Rollout):
         return super().event(kind, **fields)
 
     def shown(self, kind: str, /, **fields: Any) -> Self:
-        """Add an item as the screen shows it."""
         item = {"type": kind, "id": self._uuid("item", len(self._lines)), **fields}
         at = int(self._now.timestamp() * 1000)
         when = {"started_at_ms": at, "completed_at_ms": at}
@@ -473,10 +462,8 @@ def kinds(value: Any) -> Any:
 
 
 def address(pixels: int = 16, seed: object = 0) -> str:
-    """Return a picture as a data URL."""
     return "data:image/png;base64," + blocks.png(pixels, seed)
 
 
 def picture(url: str) -> Block:
-    """Return an image's content part."""
     return {"type": "input_image", "image_url": url, "detail": "high"}

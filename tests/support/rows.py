@@ -70,13 +70,11 @@ def _data(value: dict[str, Any], but: Iterable[str]) -> str:
 
 
 def rows(path: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Read all rows of a database."""
     with closing(sqlite3.connect(path)) as sql:
         return {table: sorted(sql.execute(f"SELECT * FROM {table}")) for table in TABLES}
 
 
 def execute(path: Path, statement: str, *given: object) -> None:
-    """Change a database as an agent would."""
     with closing(sqlite3.connect(path)) as sql:
         sql.execute(statement, given)
         sql.commit()

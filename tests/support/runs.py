@@ -56,17 +56,14 @@ MTIME = 1_700_000_000_123_456_789
 
 
 def fixture(name: str) -> bytes:
-    """Return the bytes of a fixture."""
     return (FIXTURES / name).read_bytes()
 
 
 def data_of(session: PiSession | bytes) -> bytes:
-    """Return a session's bytes."""
     return session if isinstance(session, bytes) else session.bytes()
 
 
 def split(data: bytes) -> list[bytes]:
-    """Return the lines with their LF."""
     return list(io.BytesIO(data))
 
 
@@ -76,7 +73,6 @@ def units(data: bytes) -> list[bytes]:
 
 
 def head_of_file(data: bytes) -> Head:
-    """Return what of a file tells whose it is."""
     document = document_of(lambda: io.BytesIO(data), len(data))
     return head_of(units(data), None if document is None else document.outer)
 
@@ -94,13 +90,11 @@ def _loaded(line: bytes) -> Any:
 
 
 def paths(value: Any, path: JsonPath = ()) -> list[JsonPath]:
-    """Return the paths of all values."""
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [path, *(found for step, child in children for found in paths(child, (*path, step)))]
 
 
 def form_of(data: bytes) -> Format:
-    """Return the format of a session's bytes."""
     document = document_of(lambda: io.BytesIO(data), len(data))
     form = detect(head_of(units(data), None if document is None else document.outer))
     assert form is not None
@@ -109,20 +103,16 @@ def form_of(data: bytes) -> Format:
 
 @dataclass(frozen=True)
 class Held:
-    """Replacements that a journal holds."""
-
     origins: Mapping[OurKey, Origin]
 
     def __contains__(self, key: OurKey) -> bool:
         return key in self.origins
 
     def origin(self, key: OurKey) -> Origin | None:
-        """Return the original of one of them."""
         return self.origins.get(key)
 
 
 def survey_of(session: PiSession | bytes) -> Survey:
-    """Read a session."""
     data = data_of(session)
     return survey(pieces_of(lambda: io.BytesIO(data), len(data)), form_of(data))
 
@@ -134,7 +124,6 @@ def view_of(session: PiSession | bytes, policy: Policy = EAGER, ours: Mapping[Ou
 
 
 def plan_of(session: PiSession | bytes, policy: Policy = EAGER) -> Plan:
-    """Plan a first run."""
     return plan(view_of(session, policy))
 
 
@@ -175,7 +164,6 @@ def result_texts(lines: Iterable[Any]) -> list[str]:
 
 
 def calls(lines: Iterable[Any]) -> list[Any]:
-    """Return all tool calls among the entries."""
     return [
         part
         for entry in lines
@@ -224,7 +212,6 @@ def compress(path: Path, policy: Policy = EAGER, **options: Any) -> CompressionS
 
 @contextmanager
 def days_ago(days: int) -> Iterator[None]:
-    """Let it be so many days ago."""
     now = time.time
     with mock.patch.object(time, "time", side_effect=lambda: now() - days * 24 * 3600):
         yield
@@ -256,7 +243,6 @@ def reading_again() -> Iterator[None]:
 
 
 def restore(path: Path, policy: Policy = EAGER) -> RestoreStats:
-    """Restore; it must write."""
     stats = restore_session(path, policy)
     assert stats.status is Status.RESTORED, stats.reason
     return stats
@@ -285,7 +271,6 @@ def told(command: str, *args: object) -> tuple[int, str]:
 
 
 def run(*args: object) -> Result:
-    """Run the command, which must succeed."""
     result = invoke(*args)
     assert result.exit_code == 0, (args, result.output[-900:], result.exception)
     return result
@@ -333,7 +318,6 @@ def journal_of(path: Path) -> list[Any]:
 
 
 def lines_of(journal: Journal) -> list[LineRecord]:
-    """Return the line records of a journal."""
     return [journal.line(row) for row in range(journal.counts[0])]
 
 

@@ -74,15 +74,12 @@ class PiSession:
         return len(self._lines)
 
     def lines(self) -> list[_Bytes]:
-        """Return the lines, each with its LF."""
         return list(self._lines)
 
     def bytes(self) -> _Bytes:
-        """Return the whole file."""
         return b"".join(self._lines)
 
     def write(self, path: Path) -> Path:
-        """Write the file and return its path."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(self.bytes())
         return path
@@ -104,7 +101,6 @@ class PiSession:
         return self
 
     def wait(self, seconds: float) -> Self:
-        """Let time pass."""
         self._now += timedelta(seconds=seconds)
         return self
 
@@ -123,7 +119,6 @@ class PiSession:
         return name
 
     def message(self, role: str, /, **fields: Any) -> str:
-        """Add a message of this role."""
         begun = int(self._now.timestamp() * 1000)
         return self.entry("message", message={"role": role, **fields, "timestamp": begun})
 
@@ -175,7 +170,6 @@ class PiSession:
         details: Any = None,
         error: bool = False,
     ) -> str:
-        """Add the result of a call."""
         content = [blocks.text(text)] if isinstance(text, str) else list(text)
         self._unseen += sum(len(part.get("text", "")) for part in content)
         mirrors = {} if details is None else {"details": details}
@@ -207,7 +201,6 @@ class PiSession:
         return [str(part["id"]) for part in made]
 
     def bash_execution(self, command: str, output: str, code: int = 0, **extra: Any) -> str:
-        """Add a command that the user ran."""
         return self.message(
             "bashExecution", command=command, output=output, exitCode=code, cancelled=False, truncated=False, **extra
         )
@@ -215,20 +208,16 @@ class PiSession:
     # Blocks as this session's API has them
 
     def new_call_id(self) -> str:
-        """Return an id for the next call."""
         self._calls += 1
         return "toolu_01" + blocks.letters(22, self.seed, "call", self._calls)
 
     def call(self, tool: str, arguments: Mapping[str, Any], *, call_id: str | None = None, **extra: Any) -> Block:
-        """Return a tool call with a new id."""
         return blocks.call(call_id or self.new_call_id(), tool, arguments, **extra)
 
     def think(self, value: str) -> Block:
-        """Return a thinking block."""
         return blocks.thinking(value)
 
     def say(self, value: str) -> Block:
-        """Return a text block."""
         return blocks.text(value)
 
     # Parts

@@ -7,8 +7,6 @@ from typing import NamedTuple, Protocol
 
 
 class Builder(Protocol):
-    """What builds a session."""
-
     def bytes(self) -> bytes:
         """Return the whole file."""
 
@@ -26,6 +24,5 @@ class Story(NamedTuple):
     stays: bool = False
 
     def data(self) -> bytes:
-        """Make the bytes of the file."""
         made = self.make()
         return made if isinstance(made, bytes) else made.bytes()

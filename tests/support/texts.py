@@ -57,7 +57,6 @@ _MATCHES: Sequence[str] = (
 
 
 def prose(rng: random.Random, sentences: int = 4) -> str:
-    """Return a paragraph of notes."""
     return " ".join(_sentence(rng) for _ in range(sentences))
 
 
@@ -82,7 +81,6 @@ def _sentence(rng: random.Random) -> str:
 
 
 def heading(rng: random.Random) -> str:
-    """Return a short title."""
     return f"{rng.choice(ADJECTIVES).capitalize()} {rng.choice(NOUNS)} {rng.choice(NOUNS)}s"
 
 
@@ -109,7 +107,6 @@ def _file(rng: random.Random, suffix: str = "") -> str:
 
 
 def listing(rng: random.Random, entries: int = 30) -> str:
-    """Return what `ls -la` prints."""
     lines = [f"total {rng.randint(40, 900)}"]
     for _ in range(entries):
         folder = rng.random() < 0.25
@@ -126,12 +123,10 @@ def _clock(second: int) -> str:
 
 
 def find_output(rng: random.Random, files: int = 40) -> str:
-    """Return the paths that `find` prints."""
     return "\n".join(sorted(f"./{_file(rng)}" for _ in range(files)))
 
 
 def grep_output(rng: random.Random, matches: int = 25) -> str:
-    """Return what `grep -rn` prints."""
     word = rng.choice(NOUNS)
     lines = []
     for _ in range(matches):
@@ -143,7 +138,6 @@ def grep_output(rng: random.Random, matches: int = 25) -> str:
 
 
 def git_log(rng: random.Random, commits: int = 20) -> str:
-    """Return what `git log --oneline` prints."""
     lines = []
     for _ in range(commits):
         subject = f"{rng.choice(VERBS).capitalize()} {rng.choice(ADJECTIVES)} {rng.choice(NOUNS)}"
@@ -152,7 +146,6 @@ def git_log(rng: random.Random, commits: int = 20) -> str:
 
 
 def log_lines(rng: random.Random, lines: int = 60, day: str = "2026-03-02", start: int | None = None) -> str:
-    """Return a service's log."""
     second = rng.randint(0, 40000) if start is None else start
     made = []
     for _ in range(lines):
@@ -185,7 +178,6 @@ def pytest_run(rng: random.Random, tests: int = 40, failed: str = "") -> str:
 
 
 def vitest_run(rng: random.Random, files: int = 12) -> str:
-    """Return a vitest run in which all passes."""
     lines = [" RUN  v2.1.4 /tmp/lanes-ui", ""]
     total = 0
     for _ in range(files):
@@ -196,7 +188,6 @@ def vitest_run(rng: random.Random, files: int = 12) -> str:
 
 
 def install_log(rng: random.Random, packages: int = 25) -> str:
-    """Return what a package manager prints."""
     names = [f"{rng.choice(ADJECTIVES)}-{rng.choice(NOUNS)}" for _ in range(packages)]
     lines = [f"Resolved {packages} packages in {rng.randint(20, 900)}ms"]
     lines += [f" + {name}=={rng.randint(0, 9)}.{rng.randint(0, 30)}.{rng.randint(0, 12)}" for name in sorted(names)]
@@ -214,7 +205,6 @@ def json_document(rng: random.Random, records: int = 20) -> str:
 
 
 def csv_rows(rng: random.Random, rows: int = 60) -> str:
-    """Return gauge readings as CSV."""
     lines = ["station,taken_at,level_cm,wind_ms,quality"]
     for number in range(rows):
         clock = f"2026-02-{number // 24 % 28 + 1:02d}T{number % 24:02d}:00Z"
@@ -235,7 +225,6 @@ def numbered(text: str, bar: str = "|", start: int = 1) -> str:
 
 
 def unified_diff(old: str, new: str, path: str) -> str:
-    """Return what `git diff` prints."""
     lines = difflib.unified_diff(old.split("\n"), new.split("\n"), f"a/{path}", f"b/{path}", lineterm="")
     return "\n".join([f"diff --git a/{path} b/{path}", *lines])
 

@@ -27,7 +27,6 @@ class ResponsesSession(PiSession):
         return f"{prefix}_" + blocks.hexes(48, self.seed, prefix, self._items)
 
     def new_call_id(self) -> str:
-        """Return an id of the form `call_x|fc_y`."""
         self._calls += 1
         return "call_" + blocks.letters(24, self.seed, "call", self._calls) + "|" + self.item_id("fc")
 
@@ -36,7 +35,6 @@ class ResponsesSession(PiSession):
         return blocks.thinking(value, blocks.stringify(self.reasoning(value)))
 
     def reasoning(self, value: str) -> dict[str, Any]:
-        """Return a reasoning item."""
         name = self.item_id("rs")
         summary = [{"type": "summary_text", "text": value}] if value else []
         sealed = "gAAAAAB" + blocks.signature(name, size=520).replace("+", "-").replace("/", "_")
@@ -59,7 +57,6 @@ class GeminiSession(PiSession):
         super().__init__(**chosen)
 
     def new_call_id(self) -> str:
-        """Return a short id."""
         self._calls += 1
         return f"call_{int(blocks.hexes(5, self.seed, self._calls), 16):06d}_{self._calls}"
 
@@ -69,7 +66,6 @@ class GeminiSession(PiSession):
         return {**made, "thoughtSignature": blocks.signature(made["id"], size=240)}
 
     def think(self, value: str) -> Block:
-        """Return an unsigned thinking block."""
         return blocks.unsigned(value)
 
 
@@ -122,7 +118,6 @@ class _OmpMixin(PiSession):
         return self
 
     def developer(self, text: str) -> str:
-        """Add a message of the role developer."""
         return self.message("developer", content=[blocks.text(text)], attribution="agent")
 
     def reset(self) -> str:
@@ -138,7 +133,6 @@ class _OmpMixin(PiSession):
         return super().parallel(named, thinking=thinking, text=text)
 
     def call(self, tool: str, arguments: Mapping[str, Any], *, call_id: str | None = None, **extra: Any) -> Block:
-        """Return a tool call with its intent."""
         return super().call(tool, arguments, call_id=call_id, intent=f"Using {tool}", **extra)
 
 

@@ -21,7 +21,6 @@ class Workspace:
         self.files = dict(files)
 
     def arguments(self, path: str, **more: Any) -> dict[str, Any]:
-        """Return a file tool's arguments."""
         return {"path": path, **more}
 
     def mirrors(self, tool: str, path: str, text: str) -> Any:
@@ -30,7 +29,6 @@ class Workspace:
         return None
 
     def read(self, path: str, *, offset: int = 1, limit: int | None = None, **said: Any) -> str:
-        """Read a file, or a part of it."""
         lines = self.files[path].split("\n")
         kept = lines[offset - 1 : None if limit is None else offset - 1 + limit]
         text = "\n".join(kept)
@@ -43,18 +41,15 @@ class Workspace:
         )
 
     def look(self, path: str, pixels: int = 64, **said: Any) -> str:
-        """Read a picture."""
         picture = [blocks.text("Read image file [image/png]"), blocks.image(blocks.png(pixels, path))]
         return self.session.step("read", self.arguments(path), picture, **said)
 
     def write(self, path: str, content: str, **said: Any) -> str:
-        """Write a file."""
         self.files[path] = content
         done = f"Successfully wrote {len(content.encode())} bytes to {path}"
         return self.session.step("write", self.arguments(path, content=content), done, **said)
 
     def edit(self, path: str, edits: Sequence[tuple[str, str]], **said: Any) -> str:
-        """Replace texts in a file."""
         old = new = self.files[path]
         for before, after in edits:
             if new.count(before) != 1:
@@ -67,7 +62,6 @@ class Workspace:
         )
 
     def edit_arguments(self, path: str, edits: Sequence[tuple[str, str]]) -> dict[str, Any]:
-        """Return the arguments of an edit."""
         return self.arguments(path, edits=[{"oldText": before, "newText": after} for before, after in edits])
 
     def changed(self, path: str, old: str, new: str) -> dict[str, Any]:
@@ -87,8 +81,6 @@ class Workspace:
 
 
 class OmpWorkspace(Workspace):
-    """The same with oh-my-pi's tools."""
-
     def arguments(self, path: str, **more: Any) -> dict[str, Any]:
         """Return a file tool's arguments, with what the call is for."""
         return {"i": f"Working on {path.rpartition('/')[2]}", "path": path, **more}

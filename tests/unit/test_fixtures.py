@@ -260,10 +260,8 @@ def entries(name: str) -> list[Any]:
 
 
 def body(name: str) -> Iterator[Any]:
-    """Yield the entries behind the header."""
     yield from (entry for entry in entries(name) if entry["type"] not in ("session", "title"))
 
 
 def messages(name: str) -> Iterator[Any]:
-    """Yield the messages."""
     yield from (entry["message"] for entry in body(name) if entry["type"] == "message")

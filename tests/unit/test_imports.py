@@ -117,7 +117,6 @@ AGENT_KEYS = frozenset(
 
 @cache
 def tree(module: str) -> ast.Module:
-    """Return a module's syntax."""
     return ast.parse((PACKAGE / (module.replace(".", "/") + ".py")).read_text())
 
 

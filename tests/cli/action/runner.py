@@ -37,7 +37,6 @@ command.chmod(0o755)
 
 
 def action() -> dict[str, Any]:
-    """Return what `action.yml` says."""
     loaded: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
     return loaded
 

@@ -48,7 +48,6 @@ def job(repository: Repository, tmp_path: Path) -> Job:
 
 
 def job_in(repository: Repository, temp: Path) -> Job:
-    """Return a job in a repository."""
     found = Job(repository, temp)
     found.pretend_pip()
     return found
@@ -333,7 +332,6 @@ WRONG: Mapping[str, tuple[Mapping[str, str], str]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_input_is_an_error_that_the_job_shows(repository: Repository, job: Job, name: str) -> None:
-    """Nothing was changed."""
     given, said = WRONG[name]
     done = job.use(given)
     assert done.exit_code == 2

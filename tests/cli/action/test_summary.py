@@ -17,7 +17,6 @@ def rows(page: str) -> list[str]:
 
 
 def test_only_what_changed_or_failed_has_a_row() -> None:
-    """The others are counted."""
     quiet = [CompressionStats(f"{status}.jsonl", status=status) for status in (Status.UNCHANGED, Status.SKIPPED)]
     page = summary([DONE, *quiet, CompressionStats("f.jsonl", status=Status.FAILED, reason="no")], 300 * KB, 200 * KB)
     assert rows(page) == [
@@ -28,7 +27,6 @@ def test_only_what_changed_or_failed_has_a_row() -> None:
 
 
 def test_without_sessions_there_is_no_table() -> None:
-    """But the page says so."""
     assert summary([], 0, 0) == "### Sessions\n\nNo sessions. With their stores: 0 KB -> 0 KB.\n\n"
 
 

@@ -15,7 +15,6 @@ _TESTS = "python -m pytest tests"
 
 
 def session() -> PiSession:
-    """Return the session."""
     made = PiSession(seed=_SEED).opening()
     desk = Workspace(made, tw.files())
     for turn in (_why, _that_night, _test_first, _gaps, _archive, _document, _quality, _lint, _commit):

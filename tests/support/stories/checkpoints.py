@@ -110,7 +110,6 @@ class OldWorkspace(Workspace):
     """The same with the edit tool of old versions: one text replaced by another."""
 
     def edit_arguments(self, path: str, edits: Sequence[tuple[str, str]]) -> dict[str, Any]:
-        """Return the arguments of an edit."""
         return self.arguments(path, oldText=edits[0][0], newText=edits[0][1])
 
 

@@ -49,7 +49,6 @@ class Routine:
         self._rng = dice(seed, "chores")
 
     def steps(self, count: int) -> None:
-        """Do that many steps."""
         for _ in range(count):
             self._step()
 

@@ -34,12 +34,10 @@ class CopilotSession:
         )
 
     def bytes(self) -> _Bytes:
-        """Return the whole file."""
         lines = [json.dumps(each, ensure_ascii=False, separators=(",", ":")) for each in self.events]
         return "".join(f"{line}\n" for line in lines).encode()
 
     def event(self, kind: str, /, **data: Any) -> Self:
-        """Add an event."""
         self._now += timedelta(seconds=self._rng.randint(1, 40))
         whose = {"agentId": self.agent} if self.agent else {}
         name = uuid_of(str(len(self.events)), self._seed)
@@ -86,7 +84,6 @@ class CopilotSession:
         )
 
     def ran(self, command: str, output: str, code: int = 0) -> Self:
-        """Add a command with its output."""
         framed = f"{output}\n<shellId: 0 completed with exit code {code}>"
         return self.used("bash", {"command": command, "description": "Run"}, framed, code=code)
 

@@ -64,7 +64,6 @@ def _swap(old: bytes, new: bytes, times: int = 1) -> Twist:
 
 
 def _fact(literal: bytes) -> Twist:
-    """Put a literal into the details."""
     return _swap(b'"mark":"@@"', b'"mark":' + literal)
 
 

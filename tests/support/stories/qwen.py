@@ -27,12 +27,10 @@ class QwenSession:
         self.records: list[dict[str, Any]] = []
 
     def bytes(self) -> _Bytes:
-        """Return the whole file."""
         lines = [json.dumps(each, ensure_ascii=False, separators=(",", ":")) for each in self.records]
         return "".join(f"{line}\n" for line in lines).encode()
 
     def record(self, kind: str, provenance: str, **more: Any) -> Self:
-        """Add a record that hangs on the last one."""
         self._now += timedelta(seconds=self._rng.randint(1, 40))
         head = {
             "uuid": uuid_of(str(len(self.records)), self.session),
@@ -45,11 +43,9 @@ class QwenSession:
         return self
 
     def note(self, subtype: str, **payload: Any) -> Self:
-        """Add a record of the agent's."""
         return self.record("system", "system", subtype=subtype, systemPayload=payload)
 
     def event(self, name: str, **more: Any) -> Self:
-        """Add an event, which a resume counts."""
         return self.note("ui_telemetry", uiEvent={"event.name": f"qwen-code.{name}", **more})
 
     def user(self, text: str) -> Self:

@@ -86,21 +86,16 @@ def gitclaw() -> PiSession:
 
 
 def gitclaw_issue(session_path: str) -> bytes:
-    """Return what GitClaw keeps of an issue."""
     issue = {"issueNumber": 7, "sessionPath": session_path, "updatedAt": "2026-03-02T09:14:00.000Z"}
     lines = [f"  {blocks.stringify(key)}: {blocks.stringify(value)}" for key, value in issue.items()]
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
 
 class OpenClawWorkspace(Workspace):
-    """The same with OpenClaw's tools."""
-
     def arguments(self, path: str, **more: Any) -> dict[str, Any]:
-        """Return a file tool's arguments."""
         return {"file_path": path, **more}
 
     def bash(self, command: str, output: str, code: int = 0, **said: Any) -> str:
-        """Run a command with exec."""
         made = self.session
         if not isinstance(made, OpenClawSession):
             raise TypeError("exec is a tool of OpenClaw")

@@ -23,7 +23,6 @@ Scene = Callable[[], bytes]
 
 
 def session(arguments: Any, tool: str = "write", made: PiSession | None = None, **extra: Any) -> bytes:
-    """Return an old session with one call."""
     made = made or PiSession()
     made.user("Go.")
     part = {**made.call(tool, {}), "arguments": arguments, **extra}
@@ -67,13 +66,11 @@ LEFT_ALONE: list[tuple[str, Scene]] = [
 
 @pytest.mark.parametrize("scene", [case[1] for case in LEFT_ALONE], ids=[case[0] for case in LEFT_ALONE])
 def test_left_alone(scene: Scene) -> None:
-    """No argument changes."""
     data = scene()
     assert calls(after(data)) == calls(entries(data))
 
 
 def outline(value: Any) -> Any:
-    """Return a value's keys and types."""
     if isinstance(value, dict):
         return {key: outline(child) for key, child in value.items()}
     if isinstance(value, list):
@@ -117,7 +114,6 @@ def test_keys_and_types_stay(arguments: Any, limit: int) -> None:
 
 
 def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
-    """Return the leaves with their paths."""
     if isinstance(value, dict):
         return [leaf for key, child in value.items() for leaf in leaves(child, f"{path}/{key}")]
     if isinstance(value, list):
@@ -126,7 +122,6 @@ def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
 
 
 def test_a_text_keeps_its_first_and_last_lines() -> None:
-    """A reader sees what was written."""
     new = one({"path": "a.py", "content": SOURCE})["content"]
     head, _, tail = new.partition("[[sessioncompress")
     assert head
@@ -250,7 +245,6 @@ def test_a_program_keeps_its_commands_and_the_files_of_its_patches(form: str, ca
 
 
 def test_of_too_many_names_of_a_patch_the_number_of_the_others_is_said() -> None:
-    """No name is cut."""
     names = [f"{each}_{'y' * 60}/tide.py" for each in range(90)]
     patch = "*** Begin Patch\n" + "".join(f"*** Update File: {name}\n@@\n-a\n+b\n" for name in names)
     (new,) = named(one({"input": patch})["input"])
@@ -261,7 +255,6 @@ def test_of_too_many_names_of_a_patch_the_number_of_the_others_is_said() -> None
 
 
 def test_a_deleted_file_of_a_diff_is_named() -> None:
-    """By its old name."""
     patch = f"git apply <<'E'\n--- a/src/gone.py\n+++ /dev/null\n{HUNK * 3}E"
     assert "deleted src/gone.py" in named(one({"input": patch})["input"])
 
@@ -302,7 +295,6 @@ def test_a_command_that_is_cut_says_so() -> None:
 
 
 def test_many_long_names_of_a_patch_share_their_folder() -> None:
-    """So that all of them stay."""
     folder = f"/home/a/{'x' * 60}/"
     names = [f"{each}_{'y' * 20}.py" for each in "abcdefghijklmnopqrstuvwxyz"]
     patch = "*** Begin Patch\n" + "".join(f"*** Update File: {folder}{name}\n@@\n-a\n+b\n" for name in names)
@@ -318,7 +310,6 @@ def test_a_line_that_names_no_file_is_no_heading(line: str) -> None:
 
 
 def test_each_text_has_a_reference_of_its_own() -> None:
-    """Equal texts share one."""
     new = one({"a": SOURCE, "b": SOURCE + "#", "c": SOURCE})
     refs = [marker.references(new[key])[0] for key in "abc"]
     assert refs[0] == refs[2] != refs[1]

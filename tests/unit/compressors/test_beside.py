@@ -99,7 +99,6 @@ def previews(path: Path) -> list[str]:
 
 
 def texts_in(value: Any) -> list[str]:
-    """Return the strings in a value."""
     if isinstance(value, str):
         return [value]
     children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -151,7 +150,6 @@ def read(text: str, *pictures: str) -> OpenCodeExport:
 
 
 def ended(made: OpenCodeExport) -> bytes:
-    """Return it with one more turn."""
     return made.user("And now?").assistant().part("text", text="Done.").bytes()
 
 
@@ -187,7 +185,6 @@ def test_pictures_beside_a_result_go_with_it(make: Any, pictures: Any, text: str
 
 
 def test_a_small_picture_stays_beside_its_text(tmp_path: Path) -> None:
-    """A marker would take as much."""
     path = tmp_path / "session.json"
     path.write_bytes(ended(read(LOG, "A" * 100)))
     compress(path)
@@ -206,7 +203,6 @@ def test_equal_texts_beside_other_pictures_are_not_the_same_result(tmp_path: Pat
 
 
 def test_what_is_pruned_takes_its_pictures_along(tmp_path: Path) -> None:
-    """The agent sends neither."""
     native = Prune(
         enabled=True, prune_minimum=0, prune_protect=0, preserve_recent_messages=0, placeholder=Placeholder.NATIVE
     )

@@ -56,7 +56,6 @@ LEFT_ALONE: list[tuple[str, Scene]] = [
 
 @pytest.mark.parametrize("scene", [case[1] for case in LEFT_ALONE], ids=[case[0] for case in LEFT_ALONE])
 def test_left_alone(scene: Scene) -> None:
-    """The part stays as it is."""
     data = scene()
     assert after(data) == entries(data)
 
@@ -77,7 +76,6 @@ MEDIA = [("image/svg+xml", "image/svg+xml"), ("", "image"), ("]]\n[[x", "?????x"
 
 @pytest.mark.parametrize(("media", "shown"), MEDIA)
 def test_any_media_type_stays_inside_the_marker(media: str, shown: str) -> None:
-    """It is a name from outside."""
     made = after(prompt(image(DATA, media)))[1]["message"]["content"][1]["text"]
     assert marker.is_one(made)
     assert made.startswith(f"[[sessioncompress: {shown}, ")

@@ -20,7 +20,6 @@ Step = tuple[str, dict[str, Any]]
 
 
 def read(file: str, **part: int) -> Step:
-    """Return a read of a file."""
     return "read", {"path": file, **part}
 
 
@@ -61,7 +60,6 @@ def test_left_alone(steps: Sequence[Step]) -> None:
 
 @pytest.mark.parametrize(("steps", "whole"), [case[1:] for case in CHANGED], ids=[case[0] for case in CHANGED])
 def test_changed(steps: Sequence[Step], whole: Sequence[bool]) -> None:
-    """Output like any other."""
     assert kept(*steps) == list(whole)
 
 
@@ -79,7 +77,6 @@ POLICIES: list[tuple[str, Policy, bool, bool]] = [
     ("policy", "agents", "rules"), [case[1:] for case in POLICIES], ids=[case[0] for case in POLICIES]
 )
 def test_the_key_replaces_the_list(policy: Policy, agents: bool, rules: bool) -> None:
-    """It adds nothing to it."""
     assert kept(read("AGENTS.md"), read("RULES.md"), policy=policy) == [agents, rules]
 
 
@@ -91,7 +88,6 @@ def test_the_presets_have_one_list(name: str) -> None:
 
 
 def test_a_read_that_failed_is_no_copy() -> None:
-    """The one before it is the newest."""
     made = PiSession()
     made.user("Go.")
     made.step("read", {"path": "AGENTS.md"}, RULES)
@@ -154,7 +150,6 @@ def test_a_copy_in_the_recent_context_is_the_newest() -> None:
 
 
 def test_a_copy_on_a_branch_that_was_left_is_none() -> None:
-    """No model reads it."""
     made = PiSession()
     made.user("Go.")
     made.step("read", {"path": "AGENTS.md"}, RULES)

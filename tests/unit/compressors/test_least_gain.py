@@ -61,7 +61,6 @@ EDGES: list[tuple[str, Scene, Propose, int]] = [
 
 @pytest.mark.parametrize(("build", "propose", "least"), [case[1:] for case in EDGES], ids=[case[0] for case in EDGES])
 def test_the_edge(build: Scene, propose: Propose, least: int) -> None:
-    """One byte less is left alone."""
     assert list(propose(view_of(build(least - 1), LOW))) == []
     assert len(list(propose(view_of(build(least), LOW)))) == 1
 
@@ -106,7 +105,6 @@ def test_a_session_of_small_blocks_is_left_alone(tmp_path: Path, options: dict[s
 
 
 def test_a_block_between_small_ones_goes_alone(tmp_path: Path) -> None:
-    """They stay to the byte."""
     made = PiSession()
     made.user("Go.")
     made.parallel([Use("bash", {"command": "make"}, text) for text in ("y" * 700, "z" * 9_000, "w" * 700)])

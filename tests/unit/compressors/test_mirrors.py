@@ -77,7 +77,6 @@ LEFT_ALONE: list[tuple[str, Scene]] = [
 
 @pytest.mark.parametrize("scene", [case[1] for case in LEFT_ALONE], ids=[case[0] for case in LEFT_ALONE])
 def test_left_alone(scene: Scene) -> None:
-    """The details stay as they are."""
     data = scene()
     assert after(data) == entries(data)
 
@@ -121,7 +120,6 @@ def test_of_a_tool_we_do_not_know_the_newest_stays() -> None:
 
 
 def test_what_is_longer_than_a_state_is_output() -> None:
-    """Also where it is the newest."""
     assert details(after(session({"output": DIFF * 8}, "process"))) == [{"output": DIFF * 8}]
     assert details(after(session({"output": DIFF * 9}, "process"))) == ["missing"]
 
@@ -205,7 +203,6 @@ def test_the_arguments_of_a_start_are_emptied() -> None:
 
 
 def test_protected_starts_stay() -> None:
-    """As all in the last turn."""
     made = turn(OmpSession().opening())
     made.user("Go.")
     made.step("bash", {"command": DIFF}, "done", thinking="Hm.")

@@ -33,17 +33,14 @@ def indexes(*results: str, policy: Policy = ROOMY, kept: Sequence[str] = ()) -> 
 
 
 def line_of(text: str, policy: Policy = ROOMY, kept: Sequence[str] = ()) -> str:
-    """Return the index of one result."""
     return indexes(text, policy=policy, kept=kept)[0].line()
 
 
 def pieces(line: str) -> list[str]:
-    """Return the pieces of an index."""
     return line.removeprefix(INDEX).split(" | ") if line else []
 
 
 def numbered(form: str) -> str:
-    """Return numbered lines of source code."""
     return "".join(form.format(number) for number in range(1_001, 1_010))
 
 
@@ -201,7 +198,6 @@ KNOWN: list[tuple[str, str, bool]] = [
 
 @pytest.mark.parametrize(("kept", "known"), [case[1:] for case in KNOWN], ids=[case[0] for case in KNOWN])
 def test_what_stays_anyway_is_not_shown(kept: str, known: bool) -> None:
-    """A model can read it there."""
     assert ("read_gauge" in line_of(f"(read_gauge);\n{FILLER}", kept=[kept])) is not known
 
 
@@ -213,7 +209,6 @@ def test_one_name_in_all_results_is_in_the_newest_alone() -> None:
 
 
 def test_a_piece_shows_its_neighbors_too() -> None:
-    """So they are shown nowhere else."""
     newer, older = f"read_gauge = tide_level;\n{FILLER * 9}", f"(tide_level);\n{FILLER * 9}"
     assert sum("tide_level" in each.line() for each in indexes(newer, older)) == 1
 
@@ -240,7 +235,6 @@ def test_what_is_shown_beside_the_names(text: str, ends: bool, first: bool) -> N
 
 
 def test_binary_has_no_names() -> None:
-    """What looks like one is chance."""
     assert indexes(BINARY) == [Index([], [], 0, first=False)]
 
 
@@ -303,7 +297,6 @@ def test_no_index_is_longer_than_half_of_its_result(text: str) -> None:
 
 
 def test_without_a_share_there_is_no_index() -> None:
-    """As in the preset archive."""
     assert [each.line() for each in indexes(MANY, MANY, policy=PRESETS["archive"])] == ["", ""]
     assert line_of(MANY, replace(BALANCED, preview_share=0)) == ""
 

@@ -23,13 +23,11 @@ FIRST, LAST = "def rise_of_tide(quay):\n", "the end\n"
 
 
 def outlined(text: str, *, first: bool = True, last: bool = True, failed: bool = False) -> str:
-    """Return the outline of a whole text."""
     keep = lines_of(text, flagged=True) if failed else None
     return outline(text, Wording(REF), Part((0, len(text))), first=first, last=last, keep=keep)
 
 
 def left_out(what: str) -> str:
-    """Return the marker that says so."""
     return f"[[sessioncompress: {what}{WAY}"
 
 
@@ -100,7 +98,6 @@ def test_left_alone(text: str) -> None:
     ("text", "first", "last", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
 def test_outline(text: str, first: bool, last: bool, expected: str) -> None:
-    """To the letter."""
     assert outlined(text, first=first, last=last) == expected
 
 
@@ -188,7 +185,6 @@ def test_a_cut_moves_out(text: str, before: str, behind: str) -> None:
 
 
 def test_a_preview_severs_no_path() -> None:
-    """In a line that has to be cut."""
     path = "/quay/coding-agent/docs/extensions.md"
     text = " ".join([path] * 100)
     head, _, rest = preview(text, 300, Wording(REF)).partition("[[")
@@ -197,7 +193,6 @@ def test_a_preview_severs_no_path() -> None:
 
 @pytest.mark.parametrize("budget", range(12, 400, 13))
 def test_a_moved_cut_stays_within_the_budget(budget: int) -> None:
-    """It moves away from what is kept."""
     text = 'one "two three" src/quay/tide.py, four; ' * 60
     head, _, rest = preview(text, budget, Wording(REF)).partition("[[")
     assert len(head) + len(rest.partition("]]")[2]) <= budget

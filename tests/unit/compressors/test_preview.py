@@ -119,7 +119,6 @@ def test_a_text_of_which_nothing_would_be_left_out_is_the_same(text: str) -> Non
 
 @pytest.mark.parametrize(("text", "budget", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_head_and_tail(text: str, budget: int, expected: str) -> None:
-    """To the letter."""
     assert preview(text, budget, WORDING) == expected
 
 
@@ -128,7 +127,6 @@ def test_head_and_tail(text: str, budget: int, expected: str) -> None:
     "text", [TEN, "x" * 999, "漢字\n" * 99, "a\n\nb" * 99, "\n".join("y" * n for n in range(60))], ids=range(5)
 )
 def test_what_is_kept_is_within_the_budget(text: str, budget: int) -> None:
-    """And head and tail never overlap."""
     head, _, rest = preview(text, budget, WORDING).partition("[[sessioncompress")
     tail = rest.partition("]]")[2]
     assert text.startswith(head)
@@ -163,7 +161,6 @@ def test_a_failure_stays_in_its_place() -> None:
 
 
 def test_failures_next_to_each_other_need_no_marker_between() -> None:
-    """Nothing is left out there."""
     text = FAILED.replace("051 line\n", "051 Traceback:\n")
     assert "050 error: no tide\n051 Traceback:\n[[" in preview(text, 40, WORDING, keep=FAILURES)
 
@@ -176,7 +173,6 @@ def test_failures_have_a_budget() -> None:
 
 @pytest.mark.parametrize("line", ["prefailing\n", "unpanicked\n"])
 def test_a_part_of_a_word_reports_nothing(line: str) -> None:
-    """Only whole words do."""
     assert line not in preview(TEN.replace("050 line\n", line), 40, WORDING, keep=FAILURES)
 
 
@@ -184,7 +180,6 @@ def test_a_part_of_a_word_reports_nothing(line: str) -> None:
     "line", ["ValueError: x\n", "✗ a test\n", "FATAL\n", "No such file\n", "permission denied\n", "--- FAIL: x\n"]
 )
 def test_these_report_a_failure(line: str) -> None:
-    """In any spelling that tools use."""
     assert "\n" + line in preview(TEN.replace("050 line\n", line), 40, WORDING, keep=FAILURES)
 
 
@@ -245,6 +240,5 @@ def test_the_bare_marker_says_all() -> None:
 
 
 def test_a_shrunk_preview_says_what_the_original_was() -> None:
-    """Not what the preview was."""
     assert bare(404, 18_600, Wording(REF)) == "[[sessioncompress: 404 lines, 18.2 KB" + WAY
     assert bare(1, 5, Wording(REF), "n") == "[[sessioncompress: 5 bytes, n" + WAY

@@ -194,7 +194,6 @@ def test_the_latest_thinking_is_the_last_on_the_live_path() -> None:
 
 
 def test_the_latest_thinking_is_that_of_a_whole_message() -> None:
-    """Which may be several lines."""
     lines = path("U T@m A@m U T@n A@n T@n A")
     assert _latest_thinking(lines, shape(lines)) == {4, 5, 6}
 

@@ -85,7 +85,6 @@ LEFT_ALONE: list[tuple[str, Scene, Policy]] = [
 
 @pytest.mark.parametrize(("scene", "policy"), [case[1:] for case in LEFT_ALONE], ids=[case[0] for case in LEFT_ALONE])
 def test_left_alone(scene: Scene, policy: Policy) -> None:
-    """The result stays as it is."""
     data = scene()
     assert result_texts(after(data, policy)) == result_texts(entries(data))
 
@@ -103,7 +102,6 @@ CLEARED: list[tuple[str, Scene, Policy]] = [
 
 @pytest.mark.parametrize(("scene", "policy"), [case[1:] for case in CLEARED], ids=[case[0] for case in CLEARED])
 def test_cleared(scene: Scene, policy: Policy) -> None:
-    """No more than the marker is left."""
     assert cleared(scene(), policy) == [True]
 
 
@@ -167,14 +165,12 @@ def test_what_is_said_again_goes_at_any_age_and_of_any_tool(made: Sequence[tuple
 
 
 def test_a_note_says_what_repeats_it() -> None:
-    """As without pruning."""
     made = steps(*AGAIN[0][1])
     shown = result_texts(after(old(made), pruning(prune_protect=1 << 30)))[0]
     assert ", older content of a, read again later, kept on disk: sessioncompress show " in shown
 
 
 def test_a_copy_that_is_pruned_itself_is_not_named() -> None:
-    """A reader finds nothing of it."""
     shown = result_texts(after(old(steps(*AGAIN[1][1])), pruning()))
     assert all(marker.is_one(each) for each in shown)
     assert "same text" not in "".join(shown)

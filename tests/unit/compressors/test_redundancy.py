@@ -23,7 +23,6 @@ Step = tuple[str, dict[str, object], str]
 
 
 def session(build: Callable[[PiSession], object]) -> bytes:
-    """Return an old session."""
     made = PiSession()
     made.user("Go.")
     build(made)
@@ -131,7 +130,6 @@ NOT_AGAIN: list[tuple[str, Scene, int]] = [
 
 @pytest.mark.parametrize(("scene", "which"), [case[1:] for case in NOT_AGAIN], ids=[case[0] for case in NOT_AGAIN])
 def test_what_is_not_said_again_is_previewed(scene: Scene, which: int) -> None:
-    """Not named only."""
     new = result_texts(after(scene()))[which]
     assert not marker.is_one(new)
     assert len(new) > 200
@@ -290,7 +288,6 @@ def test_the_recent_context_counts_as_later() -> None:
 
 
 def test_off_by_policy() -> None:
-    """Then all are previewed."""
     found = result_texts(
         after(
             reads(("read", {"path": "a"}, A), ("read", {"path": "a"}, A))(), replace(EAGER, eliminate_redundancy=False)

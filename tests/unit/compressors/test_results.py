@@ -30,7 +30,6 @@ def session(*results: Any, tool: str = "bash", arguments: Any = None, **said: An
 
 
 def one(result: Any, policy: Policy = EAGER, **said: Any) -> str:
-    """Return what becomes of one result."""
     return result_texts(after(session(result, **said), policy))[0]
 
 
@@ -96,7 +95,6 @@ LEFT_ALONE: list[tuple[str, Scene]] = [
 
 @pytest.mark.parametrize("scene", [case[1] for case in LEFT_ALONE], ids=[case[0] for case in LEFT_ALONE])
 def test_left_alone(scene: Scene) -> None:
-    """Nothing is planned."""
     assert plan_of(scene()) == {}
 
 

@@ -35,7 +35,6 @@ def reports(*texts: str, tool: str = "task", made: PiSession | None = None) -> b
 
 
 def texts_of(data: bytes, policy: Policy = EAGER) -> list[str]:
-    """Return what becomes of them."""
     return result_texts(after(data, policy))
 
 
@@ -93,7 +92,6 @@ def test_headings_go_before_bullets_and_bullets_before_paragraphs() -> None:
 
 
 def test_the_oldest_of_21_goes() -> None:
-    """As everything else."""
     whole = [
         not marker.occurs_in(text) for text in texts_of(reports(*(f"{n} {sized(3_000)}" for n in range(MOST + 1))))
     ]
@@ -109,7 +107,6 @@ OTHERS: list[tuple[str, Callable[[], bytes], Policy]] = [
 
 @pytest.mark.parametrize(("scene", "policy"), [case[1:] for case in OTHERS], ids=[case[0] for case in OTHERS])
 def test_output_is_no_report(scene: Callable[[], bytes], policy: Policy) -> None:
-    """It is previewed, or named only."""
     assert marker.occurs_in(texts_of(scene(), policy)[0])
 
 

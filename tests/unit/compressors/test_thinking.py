@@ -27,7 +27,6 @@ def session(*parts: Any, made: PiSession | None = None, behind: bool = True) -> 
 
 
 def parts_of(entry: Any) -> list[str]:
-    """Return the types of a message's parts."""
     return [part["type"] for part in entry["message"]["content"]]
 
 
@@ -65,7 +64,6 @@ LEFT_ALONE: list[tuple[str, Scene, int]] = [
 
 @pytest.mark.parametrize(("scene", "number"), [case[1:] for case in LEFT_ALONE], ids=[case[0] for case in LEFT_ALONE])
 def test_left_alone(scene: Scene, number: int) -> None:
-    """Byte for byte."""
     data = scene()
     assert after(data)[number] == entries(data)[number]
 
@@ -113,7 +111,6 @@ def test_beside_a_call() -> None:
 
 @pytest.mark.parametrize("turns", [1, 2, 3])
 def test_the_protected_turns_keep_theirs(turns: int) -> None:
-    """All of it, not only the latest."""
     made = PiSession()
     for number in range(3):
         made.user(f"Part {number}.")
@@ -125,7 +122,6 @@ def test_the_protected_turns_keep_theirs(turns: int) -> None:
 
 
 def test_strip_thinking_off_keeps_all() -> None:
-    """The preset high-quality."""
     data = session(thinking(LONG), "Done.")
     assert after(data, replace(EAGER, strip_thinking=False)) == entries(data)
 

@@ -47,7 +47,6 @@ def sound(before: Sequence[Any], after: Sequence[Any]) -> None:
 
 
 def parts(entry: Any, kind: str) -> list[Any]:
-    """Return a message's parts of one type."""
     content = ((entry or {}).get("message") or {}).get("content")
     return [part for part in content if part.get("type") == kind] if isinstance(content, list) else []
 
@@ -343,7 +342,6 @@ def test_ids_go_only_with_their_reasoning(tmp_path: Path) -> None:
     "policy", POLICIES, ids=["eager", "no turns", "thinking alone", "thinking stays", "no tool is protected"]
 )
 def test_fixtures(tmp_path: Path, name: str, policy: Policy) -> None:
-    """Whole sessions."""
     path = write(tmp_path, fixture(name))
     compress(path, policy)
     sound(entries(fixture(name)), entries(path.read_bytes()))

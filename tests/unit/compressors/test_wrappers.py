@@ -88,7 +88,6 @@ def test_a_note_goes_with_the_blank_line_before_it() -> None:
 
 
 def test_a_short_text_with_a_long_note_stays_whole() -> None:
-    """Only the note goes."""
     text = f"one\ntwo\n\n{NOTE}"
     assert preview(text, 160, Wording(None), part=own_part(text)).startswith("one\ntwo\n[[sessioncompress: ")
 

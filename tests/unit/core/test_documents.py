@@ -70,14 +70,12 @@ def test_a_document_is_cut_into_its_messages(document: Any, ascii_only: bool, in
 
 
 def test_all_else_of_a_document_is_known() -> None:
-    """A format is told by it."""
     found = cut(b'{"a": 1, "messages": [{"b": 2}], "c": "\xc3\xbc"}')
     assert found is not None
     assert found.outer == {"a": 1, "messages": [], "c": "ü"}
 
 
 def test_no_messages_yet() -> None:
-    """A document may be empty."""
     assert pieces(b'{"messages": []}') == [(GAP, b'{"messages": []}', False)]
 
 

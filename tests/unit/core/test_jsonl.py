@@ -35,7 +35,6 @@ CASES: list[tuple[str, bytes, list[Piece]]] = [
 
 @pytest.mark.parametrize(("data", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_lines(data: bytes, expected: list[Piece]) -> None:
-    """With a cap of six bytes."""
     assert list(pieces(io.BytesIO(data), len(data), 6)) == expected
 
 
@@ -47,7 +46,6 @@ def test_what_was_appended_later_is_not_looked_at(size: int) -> None:
 
 
 def test_a_file_that_became_shorter_ends() -> None:
-    """There is nothing to wait for."""
     assert list(pieces(io.BytesIO(b"a\n"), 100)) == [(0, b"a\n", True)]
 
 

@@ -17,7 +17,6 @@ LINES = [FIRST, SECOND, THIRD]
 
 
 def test_a_column_is_one_field_of_every_line() -> None:
-    """In the order of the lines."""
     lines = Lines(LINES)
     assert list(lines.roles) == [Role.ASSISTANT, Role.RESULT, Role.OTHER]
     assert list(lines.ids) == ["a", "b", "ü\ud800"]
@@ -62,7 +61,6 @@ KINDS = {
     ],
 )
 def test_where_turns_begin(session: str, turns: list[int]) -> None:
-    """U is a user line, p a prompt."""
     assert turns_on(Lines(KINDS[each] for each in session), range(len(session))) == turns
 
 
@@ -97,7 +95,6 @@ def test_what_is_taken_back(session: str, left: str) -> None:
 
 
 def test_only_the_lines_of_the_path_count() -> None:
-    """Positions are those on the path."""
     assert turns_on(Lines(KINDS[each] for each in "puapua"), [2, 3, 4, 5]) == [1]
 
 

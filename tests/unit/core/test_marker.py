@@ -163,7 +163,6 @@ def test_an_index_is_no_line(lines: int, index: str, fits: bool) -> None:
     ids=repr,
 )
 def test_an_index_is_the_last_line(text: str, expected: bool) -> None:
-    """And begins as we write it."""
     assert marker.has_index(text) is expected
 
 
@@ -175,7 +174,6 @@ def test_what_is_no_count_is_not_read(written: str) -> None:
 
 @pytest.mark.parametrize("text", [case[1] for case in NO_MARKERS], ids=[case[0] for case in NO_MARKERS])
 def test_what_has_not_the_whole_form_is_no_marker(text: str) -> None:
-    """Only the whole grammar counts."""
     assert not marker.occurs_in(text)
     assert not marker.is_one(text)
     assert marker.references(text) == []
@@ -205,7 +203,6 @@ def test_in_arguments_it_says_that_the_tool_received_all() -> None:
 
 @pytest.mark.parametrize("around", ["{}", "x {} y", "a\n{}\nb", "[{}]", "[[{}]]"])
 def test_a_marker_is_found_in_a_text(around: str) -> None:
-    """Wherever it stands."""
     text = around.format(WHOLE)
     assert marker.occurs_in(text)
     assert marker.references(text) == [REF]
@@ -248,7 +245,6 @@ def test_a_marker_stands_in_a_text_as_we_write_it(text: str, in_arguments: bool,
 
 
 def test_a_reference_outside_a_marker_is_none() -> None:
-    """The command in prose is prose."""
     assert marker.references(f"run sessioncompress show {REF}") == []
 
 
@@ -261,7 +257,6 @@ def test_a_name_cannot_leave_the_marker(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize(("size", "expected"), AMOUNTS)
 def test_amounts(size: int, expected: str) -> None:
-    """Bytes as a reader takes them in."""
     assert marker.amount(size) == expected
 
 

@@ -50,7 +50,6 @@ def test_what_is_deep_is_not_parsed(depth: int) -> None:
 
 
 def test_a_text_is_parsed_like_bytes() -> None:
-    """Arguments are JSON in a text."""
     assert loads('{"漢":[]}') == {"漢": []}
     with pytest.raises(ValueError, match="nested more than"):
         loads(nested(DEEPEST + 1).decode())

@@ -64,6 +64,5 @@ def test_the_identity_of_a_content_is_sha_256() -> None:
 
 @pytest.mark.parametrize(("how", "content"), [("text", b"abcd"), ("base64", b"i\xb7\x1d")])
 def test_a_document_is_decoded_where_it_says_so(how: str, content: bytes) -> None:
-    """A text may look like base64."""
     source = {"type": how, "media_type": "text/plain", "data": "abcd"}
     assert attached({"type": "document", "source": source}).content == content

@@ -14,7 +14,6 @@ MOST = 100_000
 
 
 def ran(program: str, given: bytes = b"", *, seconds: float = 10) -> process.Ran:
-    """Run a program in Python."""
     return process.run([sys.executable, "-S", "-c", program], given, seconds=seconds, most=MOST)
 
 

@@ -56,7 +56,6 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\u20
 
 @given(TEXTS)
 def test_text(text: str) -> None:
-    """Only what simply prints."""
     assert printable(text).isprintable()
 
 
@@ -98,7 +97,6 @@ def test_any_time_is_written_and_read(seconds: float, text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "never", "10000-01-01T00:00:00Z", "2026-03-02", "2026-03-02T09:00:00Z" * 2])
 def test_what_is_no_time(text: str) -> None:
-    """It says nothing."""
     assert said_time(text) is None
 
 

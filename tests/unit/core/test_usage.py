@@ -48,7 +48,6 @@ def test_a_number_of_tokens(value: Any, number: int) -> None:
 
 
 def test_caches_are_counted_beside_what_was_sent() -> None:
-    """As Anthropic and pi do."""
     usage = beside(3, 50, 900, 100, 20)
     assert usage == Usage(3, 50, 900, 100, 20)
     assert usage

@@ -19,33 +19,27 @@ LONG = "a line of output\n" * 60
 
 
 def read(message: Any, reader: ChatReader | None = None) -> Line:
-    """Read one message."""
     return read_line(json.dumps(message).encode(), reader or ChatReader(), ended=False)
 
 
 def used(tool: str, written: Any, **more: Any) -> Any:
-    """Return a message that calls a tool."""
     call = {"id": "c1", "type": "function", "function": {"name": tool, "arguments": written}}
     return {"role": "assistant", "content": None, "tool_calls": [call], **more}
 
 
 def given(**arguments: Any) -> str:
-    """Return arguments as they are written."""
     return json.dumps(arguments)
 
 
 def result(content: Any, **more: Any) -> Any:
-    """Return a message with a result."""
     return {"role": "tool", "tool_call_id": "c1", "content": content, **more}
 
 
 def said(content: Any, **more: Any) -> Any:
-    """Return what the model says."""
     return {"role": "assistant", "content": content, **more}
 
 
 def picture(url: str) -> Any:
-    """Return a part that is a picture."""
     return {"type": "image_url", "image_url": {"url": url}}
 
 
@@ -65,7 +59,6 @@ ROLES: dict[str, tuple[Any, Role]] = {
 
 @pytest.mark.parametrize(("entry", "role"), ROLES.values(), ids=ROLES)
 def test_roles(entry: Any, role: Role) -> None:
-    """As the messages say."""
     assert read(entry).role is role
 
 
@@ -97,7 +90,6 @@ BLOCKS: dict[str, tuple[Any, list[tuple[Kind, tuple[str | int, ...]]]]] = {
 
 @pytest.mark.parametrize(("entry", "blocks"), BLOCKS.values(), ids=BLOCKS)
 def test_blocks(entry: Any, blocks: Any) -> None:
-    """What is left alone comes first."""
     assert [(block.kind, block.path) for block in read(entry).blocks] == blocks
 
 
@@ -151,7 +143,6 @@ MAY_NOT: list[tuple[Any, tuple[str | int, ...], Any]] = [
 
 @pytest.mark.parametrize("case", [*MAY, *MAY_NOT], ids=lambda case: f"{case[1]} {case[2]}")
 def test_what_may_change(case: Any) -> None:
-    """Only what compressors propose."""
     assert Chat().may_change(*case) is (case in MAY)
 
 

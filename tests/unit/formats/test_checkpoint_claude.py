@@ -161,7 +161,6 @@ def session(**kinds: str) -> ClaudeSession:
 
 
 def line_with(data: bytes, text: str) -> int:
-    """Find the first line that holds this."""
     return next(number for number, raw in enumerate(split(data)) if text.encode() in raw)
 
 

@@ -137,12 +137,10 @@ def paginated(turns: int = 2) -> Paginated:
 
 
 def line_with(data: bytes, text: str) -> int:
-    """Find the first line that holds this."""
     return next(number for number, raw in enumerate(split(data)) if text.encode() in raw)
 
 
 def begin_of_turn(data: bytes) -> int:
-    """Find where the last turn begins."""
     return max(number for number, raw in enumerate(split(data)) if b'"task_started"' in raw)
 
 

@@ -70,7 +70,6 @@ def test_opencode_reads_no_compaction_that_is_kept() -> None:
 
 
 def kinds(data: bytes) -> list[str]:
-    """Return the kinds of all parts."""
     return [part["type"] for message in messages(data) for part in message["parts"]]
 
 
@@ -157,7 +156,6 @@ def test_gencode_takes_odd_notes(completions: Any) -> None:
 
 
 def test_of_several_summaries_of_gencode_the_last_one_goes() -> None:
-    """The agent keeps those before it."""
     made = GenCodeSession()
     for text in ("First.", "Second."):
         made.message("system", f"[Earlier conversation - 9 messages summarized]\n\n{text}")

@@ -44,7 +44,6 @@ def cut_at(data: bytes, prompt: str) -> Cutting:
 
 
 def read(data: bytes) -> list[dict[str, Any]]:
-    """Return the live messages."""
     found = units(data)
     return [json.loads(found[number]) for number in survey_of(data).shape.live]
 
@@ -72,7 +71,6 @@ REPEATED: dict[str, GeminiRecords] = {
 
 @pytest.mark.parametrize("made", REPEATED.values(), ids=REPEATED)
 def test_what_cannot_stay_where_it_is_is_repeated(made: GeminiRecords) -> None:
-    """To the byte, at the end."""
     data = made.bytes()
     found = cut_at(data, "Sure?")
     assert found.checkpoint.repeated == frozenset(found.cut.kept)

@@ -109,7 +109,6 @@ def made(session: PiSession, summary: Summary = SUMMARY) -> dict[str, Any]:
 
 
 def session() -> PiSession:
-    """Return a session of two turns."""
     made = PiSession().opening()
     for text in ("Go.", "And?"):
         made.user(text)

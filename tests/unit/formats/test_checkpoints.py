@@ -27,7 +27,6 @@ FIXTURES = [name for name in of_format(*WRITTEN) if name not in NONE]
 
 
 def live(data: bytes) -> list[int]:
-    """Return the lines that a model reads."""
     shape = survey_of(data).shape
     return [number for number in shape.live if number not in shape.dead]
 
@@ -60,6 +59,5 @@ def test_one_is_live_and_another_takes_its_place(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["pi-anthropic.jsonl", "gemini.json", "opencode.json", "gencode.json", "chat.json"])
 def test_half_a_character_is_escaped(name: str) -> None:
-    """Those of files, too."""
     half = SUMMARY._replace(text="Half \ud83d.", changed=("\ud83d",))
     assert b"Half \\\\ud83d." in checkpointed(fixture(name), summary=half).after

@@ -46,7 +46,6 @@ ODD: list[Any] = [None, True, 0, 1.5, "", "text", LONG, [], [1], [None], [[LONG]
 
 
 def read(entry: Any) -> Line:
-    """Read one line."""
     return read_line(json.dumps(entry).encode() + b"\n", ClaudeCode().reader())
 
 
@@ -98,7 +97,6 @@ def test_the_blocks_of_messages(entry: dict[str, Any], expected: list[tuple[Kind
 
 
 def attached(kind: str, **fields: Any) -> dict[str, Any]:
-    """Return an attachment's line."""
     return line("attachment", attachment={"type": kind, **fields})
 
 
@@ -257,7 +255,6 @@ ROLES: list[tuple[str, dict[str, Any], Role]] = [
 
 @pytest.mark.parametrize(("entry", "role"), [case[1:] for case in ROLES], ids=[case[0] for case in ROLES])
 def test_roles(entry: dict[str, Any], role: Role) -> None:
-    """What counts as a turn."""
     assert read(entry).role is role
 
 
@@ -331,7 +328,6 @@ def test_what_a_line_says_of_itself() -> None:
 
 @pytest.mark.parametrize("odd", [[], {}, 1, None])
 def test_an_attachment_of_an_odd_type(odd: Any) -> None:
-    """It is none that we know."""
     entry = line("attachment", attachment={"type": odd, "stdout": LONG, "prompt": LONG})
     assert read(entry).role is Role.OTHER
     assert not ClaudeCode().may_change(entry, ("uuid",), "x")
@@ -355,7 +351,6 @@ def test_what_its_tools_are_for(tool: str, purpose: Purpose) -> None:
 
 
 def test_a_result_has_the_tool_of_its_call() -> None:
-    """It does not name it."""
     made = ClaudeSession()
     made.step("Grep", {"pattern": "x"}, LONG, {"content": LONG})
     assert [(block.kind, block.tool) for block in survey_of(made.bytes()).lines[-1].blocks] == [
@@ -368,7 +363,6 @@ def test_a_result_has_the_tool_of_its_call() -> None:
 
 
 def linear() -> ClaudeSession:
-    """Return two turns with a step."""
     made = begun()
     made.step("Bash", {"command": "ls"}, "a.py", thinking="What is there?")
     return made.turn()
@@ -446,12 +440,10 @@ def test_the_live_path(scene: Scene, expected: list[int]) -> None:
 
 
 def test_results_beside_the_path_stand_behind_their_response() -> None:
-    """Where the agent puts them too."""
     assert list(survey_of(at_once().bytes()).shape.live) == [0, 1, 2, 3, 4, 5, 6, 7]
 
 
 def test_a_loop_of_parents_ends() -> None:
-    """Nobody writes one."""
     made = ClaudeSession()
     made.user("Go.", uuid="a", parentUuid="b")
     made.respond("Yes.")
@@ -580,7 +572,6 @@ LEFT_ALONE: list[tuple[str, Scene]] = [
 
 @pytest.mark.parametrize("scene", [case[1] for case in LEFT_ALONE], ids=[case[0] for case in LEFT_ALONE])
 def test_left_alone(scene: Scene) -> None:
-    """Every line stays as it is."""
     data = old(scene())
     assert after(data) == entries(data)
 
@@ -589,12 +580,10 @@ def test_left_alone(scene: Scene) -> None:
 
 
 def found(scene: Scene, number: int) -> Any:
-    """Return a line as a first run leaves it."""
     return after(old(scene()))[number]
 
 
 def marked(value: Any) -> bool:
-    """Say whether a text is a marker alone."""
     return isinstance(value, str) and marker.is_one(value)
 
 
@@ -711,7 +700,6 @@ ALL_RECENT = GREEDY.__class__(size_threshold_kb=0, min_saved_kb=0)
 
 
 def test_an_image_becomes_a_line_of_text() -> None:
-    """In a result and in a prompt."""
     made = ClaudeSession()
     made.user([text("Look."), picture("A" * 900)])
     made.step("Read", {"file_path": "a.png"}, [picture("B" * 900)])
@@ -722,7 +710,6 @@ def test_an_image_becomes_a_line_of_text() -> None:
 
 
 def test_the_file_of_a_result_that_was_too_large_is_still_named() -> None:
-    """The model can read it there."""
     spilled = f"<persisted-output>\nOutput too large (9KB). Full output saved to: {PLACE}\n\nPreview:\n{LONG}"
     now = found(stepped("Bash", {"command": "x" * 20}, spilled), 2)["message"]["content"][0]["content"]
     assert f"saved to: {PLACE}" in now
@@ -777,14 +764,12 @@ def test_what_hooks_and_progress_repeat_goes_with_the_result() -> None:
 
 
 def test_the_newest_copy_of_an_unknown_tool_goes_too() -> None:
-    """Nothing keeps its state there."""
     made = begun()
     made.step("mcp__tide__level", {"x": 1}, LONG, LONG)
     assert marked(after(old(made))[2]["toolUseResult"])
 
 
 def test_a_read_that_says_nothing_changed_supersedes_nothing() -> None:
-    """It refers to the earlier one."""
     made = begun()
     made.step("Read", {"file_path": "a.py"}, LONG)
     made.step("Read", {"file_path": "a.py"}, "File unchanged since last read. Refer to the earlier result.")
@@ -920,7 +905,6 @@ MAY_NOT: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
 
 @pytest.mark.parametrize("case", [*MAY, *MAY_NOT], ids=lambda case: case[0])
 def test_what_may_change(case: Any) -> None:
-    """Only what is named."""
     assert ClaudeCode().may_change(*case[1:]) is (case in MAY)
 
 

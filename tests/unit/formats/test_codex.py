@@ -61,7 +61,6 @@ def after(data: bytes, policy: Policy = EAGER) -> bytes:
 
 
 def payloads(data: bytes, *kinds: str) -> list[Any]:
-    """Return the payloads of these types."""
     return [entry["payload"] for entry in entries(data) if entry["payload"].get("type") in kinds]
 
 
@@ -114,7 +113,6 @@ LEFT_ALONE: list[tuple[str, Change]] = [
 
 
 def part(text: str) -> dict[str, str]:
-    """Return a text part."""
     return {"type": "input_text", "text": text}
 
 
@@ -223,7 +221,6 @@ ENDED: list[tuple[str, str, list[str]]] = [
 
 @pytest.mark.parametrize(("output", "expected"), [case[1:] for case in ENDED], ids=[case[0] for case in ENDED])
 def test_how_commands_ended_stays(output: str, expected: list[str]) -> None:
-    """Wherever it stands."""
     new = old(lambda made: made.custom("exec", "text(r)", [part("Script completed\nOutput:\n"), part(output)]))
     now = payloads(after(new, EAGER), "custom_tool_call_output")[0]["output"][1]["text"]
     assert marker.occurs_in(now)
@@ -269,7 +266,6 @@ def test_an_output_in_an_object_stays_in_it() -> None:
     "output", ['{"output":"x"}', '{"output":5,"metadata":{}}', '["metadata"]', '{"metadata":{}}', "x"]
 )
 def test_other_json_is_no_wrapped_output(output: str) -> None:
-    """It is a text like any other."""
     assert wrapped(output) is None
 
 
@@ -637,12 +633,10 @@ OUTPUT = {"type": "function_call_output", "call_id": "c", "output": [part(LONG),
 
 
 def line(kind: str, payload: Any) -> dict[str, Any]:
-    """Return a line's entry."""
     return {"timestamp": "2026-03-02T09:00:00.000Z", "type": kind, "payload": payload}
 
 
 def read(entry: Any) -> Line:
-    """Read one line."""
     return read_line(json.dumps(entry).encode() + b"\n", Codex().reader())
 
 
@@ -780,7 +774,6 @@ MAY_NOT: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
 
 @pytest.mark.parametrize("case", [*MAY, *MAY_NOT], ids=lambda case: case[0])
 def test_what_may_change(case: Any) -> None:
-    """Only what is named."""
     assert Codex().may_change(*case[1:]) is (case in MAY)
 
 

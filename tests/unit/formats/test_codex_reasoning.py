@@ -23,7 +23,6 @@ IDS = ("message", "function_call", "custom_tool_call")
 
 
 def thought(made: Rollout, **fields: Any) -> Rollout:
-    """Add reasoning of these fields."""
     return made.item("reasoning", **{"id": "rs_of_the_test", "summary": [], **fields})
 
 
@@ -185,5 +184,4 @@ CALL = line("response_item", {"type": "function_call", "id": "fc_1", "arguments"
     ],
 )
 def test_what_may_change(entry: Any, path: JsonPath, value: Any, may: bool) -> None:
-    """Only what reasoning needs to go."""
     assert Codex().may_change(entry, path, value) is may

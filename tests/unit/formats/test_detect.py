@@ -59,12 +59,10 @@ def every() -> list[Format]:
 
 
 def lines(*entries: Any) -> list[bytes]:
-    """Return entries as lines."""
     return [json.dumps(entry).encode() + b"\n" for entry in entries]
 
 
 def without(key: str, **more: Any) -> dict[str, Any]:
-    """Return a header without a key."""
     return {name: value for name, value in HEADER.items() if name != key} | more
 
 
@@ -178,7 +176,6 @@ SOMEBODY: list[tuple[str, list[bytes], str]] = [
 
 @pytest.mark.parametrize("raw", [case[1] for case in NOBODY], ids=[case[0] for case in NOBODY])
 def test_nobodys(raw: list[bytes]) -> None:
-    """Such a file is refused."""
     assert detect(head_of(raw)) is None
 
 
@@ -191,7 +188,6 @@ def test_somebodys(raw: list[bytes], name: str) -> None:
 
 
 def of_file(data: bytes) -> str | None:
-    """Return whose session a file is."""
     form = detect(head_of_file(data))
     return form.name if form else None
 
@@ -343,13 +339,11 @@ def test_other_documents_are_not(first: bytes) -> None:
 
 
 def test_tools_are_in_lower_case() -> None:
-    """Since they are compared so."""
     assert all(tool == tool.lower() for form in every() for tool in form.tools)
 
 
 @pytest.mark.parametrize("name", [row.name for row in TABLE])
 def test_a_format_recognizes_nothing_without_its_sign(name: str) -> None:
-    """Else it would not be asked."""
     row, form = next(row for row in TABLE if row.name == name), format_named(name)
     heads = [head_of_file((FIXTURES / each).read_bytes()) for each in ALL]
     for header in (CODEX, HEADER, GEMINI, TREE, ASKED, SAID):

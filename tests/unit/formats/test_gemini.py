@@ -40,7 +40,6 @@ def resumed(data: bytes) -> list[dict[str, Any]]:
 
 
 def live(made: GeminiRecords) -> list[dict[str, Any]]:
-    """Return the messages on the live path."""
     return [json.loads(units(made.bytes())[number]) for number in survey_of(made.bytes()).shape.live]
 
 
@@ -114,17 +113,14 @@ def test_a_last_line_without_lf_behind_what_was_set_never_changes() -> None:
 
 
 def read(message: Any, reader: GeminiReader | None = None) -> Line:
-    """Read one record."""
     return read_line(json.dumps(message).encode(), reader or GeminiReader(), ended=False)
 
 
 def message(kind: str, content: Any = "text", **fields: Any) -> dict[str, Any]:
-    """Return a message."""
     return {"id": f"{kind}-1", "timestamp": "2026-01-01T00:00:00.000Z", "type": kind, "content": content, **fields}
 
 
 def call(**more: Any) -> dict[str, Any]:
-    """Return a part that calls a tool."""
     return {
         "functionCall": {"id": "write-7", "name": "write_file", "args": {"file_path": "a", "content": LONG}},
         **more,
@@ -132,7 +128,6 @@ def call(**more: Any) -> dict[str, Any]:
 
 
 def result(name: str = "write-7", **response: Any) -> dict[str, Any]:
-    """Return a part with what came back."""
     return {"functionResponse": {"id": name, "name": "glob", "response": response}}
 
 
@@ -143,7 +138,6 @@ UNNAMED = {"functionCall": {"name": "write_file", "args": {"content": LONG}}}
 
 
 def used(name: str, arguments: Any, output: Any, **fields: Any) -> dict[str, Any]:
-    """Return a call with its result."""
     response = {"functionResponse": {"id": f"{name}-7", "name": name, "response": {"output": output}}}
     return {"id": f"{name}-7", "name": name, "args": arguments, "result": [response], "status": "success", **fields}
 
@@ -226,7 +220,6 @@ BLOCKS: dict[str, tuple[Any, list[tuple[Kind, tuple[str | int, ...]]]]] = {
 
 @pytest.mark.parametrize(("entry", "blocks"), BLOCKS.values(), ids=BLOCKS)
 def test_blocks(entry: Any, blocks: Any) -> None:
-    """What is left alone comes first."""
     assert [(block.kind, block.path) for block in read(entry).blocks] == blocks
 
 
@@ -317,7 +310,6 @@ MAY_NOT: list[tuple[Any, tuple[str | int, ...], Any]] = [
 
 @pytest.mark.parametrize("case", [*MAY, *MAY_NOT], ids=lambda case: f"{case[1]} {case[2]}")
 def test_what_may_change(case: Any) -> None:
-    """Only what compressors propose."""
     assert Gemini().may_change(*case) is (case in MAY)
 
 

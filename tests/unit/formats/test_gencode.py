@@ -18,17 +18,14 @@ LONG = "a line of output\n" * 60
 
 
 def read(message: Any, reader: GenCodeReader | None = None) -> Line:
-    """Read one message."""
     return read_line(json.dumps(message).encode(), reader or GenCodeReader(), ended=False)
 
 
 def used(tool: str, given: Any, **more: Any) -> Any:
-    """Return a message that calls a tool."""
     return {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": tool, "input": given, **more}]}
 
 
 def result(content: Any, *names: str, **more: Any) -> Any:
-    """Return a message with results."""
     parts = [{"type": "tool_result", "toolUseId": name, "content": content, **more} for name in names or ("t1",)]
     return {"role": "user", "content": parts}
 
@@ -44,7 +41,6 @@ ROLES: dict[str, tuple[Any, Role]] = {
 
 @pytest.mark.parametrize(("entry", "role"), ROLES.values(), ids=ROLES)
 def test_roles(entry: Any, role: Role) -> None:
-    """Results are no turn of the user."""
     assert read(entry).role is role
 
 
@@ -67,7 +63,6 @@ BLOCKS: dict[str, tuple[Any, list[tuple[Kind, tuple[str | int, ...]]]]] = {
 
 @pytest.mark.parametrize(("entry", "blocks"), BLOCKS.values(), ids=BLOCKS)
 def test_blocks(entry: Any, blocks: Any) -> None:
-    """What is left alone comes first."""
     assert [(block.kind, block.path) for block in read(entry).blocks] == blocks
 
 
@@ -108,7 +103,6 @@ MAY_NOT: list[tuple[Any, tuple[str | int, ...], Any]] = [
 
 @pytest.mark.parametrize("case", [*MAY, *MAY_NOT], ids=lambda case: f"{case[1]} {case[2]}")
 def test_what_may_change(case: Any) -> None:
-    """Only what compressors propose."""
     assert GenCode().may_change(*case) is (case in MAY)
 
 

@@ -142,7 +142,6 @@ BLOCKS: dict[str, tuple[OpenCodeExport, list[tuple[Kind, JsonPath]]]] = {
 
 @pytest.mark.parametrize(("made", "blocks"), BLOCKS.values(), ids=BLOCKS)
 def test_blocks(made: OpenCodeExport, blocks: list[tuple[Kind, JsonPath]]) -> None:
-    """What is left alone comes first."""
     assert [(block.kind, block.path) for block in read(made).blocks] == blocks
 
 
@@ -170,7 +169,6 @@ def test_a_phase_stays_without_the_item_id() -> None:
 
 @pytest.mark.parametrize(("tail", "dead"), [(False, 2), (True, 1)])
 def test_what_lies_before_a_compaction_is_dead(tail: bool, dead: int) -> None:
-    """But for what it keeps."""
     made = asked().assistant().part("text", text="Done.")
     made.compaction("All is done.").user("And now?").assistant()
     if tail:
@@ -179,7 +177,6 @@ def test_what_lies_before_a_compaction_is_dead(tail: bool, dead: int) -> None:
 
 
 def test_a_compaction_that_failed_is_none() -> None:
-    """All before it is still read."""
     made = asked().assistant().compaction("Half of")
     made.messages[-1]["info"]["error"] = {"name": "MessageAbortedError"}
     assert survey_of(made.bytes()).shape.dead == frozenset()
@@ -236,5 +233,4 @@ MAY_NOT: list[tuple[Any, JsonPath, Any]] = [
 
 @pytest.mark.parametrize("case", [*MAY, *MAY_NOT], ids=lambda case: f"{case[1]} {case[2]}")
 def test_what_may_change(case: Any) -> None:
-    """Only what compressors propose."""
     assert OpenCode().may_change(*case) is (case in MAY)

@@ -30,12 +30,10 @@ ODD: list[Any] = [None, True, 7, 1.5, "", LONG, [], [1], [None], [[LONG]], {}, {
 
 
 def read(entry: Any) -> Line:
-    """Read one entry."""
     return read_line(json.dumps(entry).encode() + b"\n", Pi().reader())
 
 
 def message(**fields: Any) -> dict[str, Any]:
-    """Return a message entry."""
     return {"type": "message", "id": "0123abcd", "parentId": "89abcdef", "timestamp": "2026", "message": fields}
 
 
@@ -365,12 +363,10 @@ MAY_NOT: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
 
 @pytest.mark.parametrize("case", [*MAY, *MAY_NOT], ids=lambda case: case[0])
 def test_what_may_change(case: Any) -> None:
-    """Only what is named."""
     assert Pi().may_change(*case[1:]) is (case in MAY)
 
 
 def test_a_prompts_picture_may_become_a_text() -> None:
-    """And its text may not change."""
     entry = message(role="user", content=[text("x"), image("A" * 900)])
     assert Pi().may_change(entry, ("message", "content", 1), text("y"))
     assert not Pi().may_change(entry, ("message", "content", 0), text("y"))
@@ -407,7 +403,6 @@ def test_the_part_of_a_file_that_a_call_is_about(arguments: dict[str, Any], part
 
 @pytest.mark.parametrize("tool", ["read", "Read", "READ"])
 def test_a_tool_is_known_in_any_spelling(tool: str) -> None:
-    """Agents changed theirs."""
     made = PiSession()
     made.assistant(made.call(tool, {"path": "a"}))
     assert survey_of(made).lines[1].calls[0].purpose is Purpose.READ

@@ -39,7 +39,6 @@ START: dict[str, Any] = {
 
 
 def session(made: OmpSession | None = None) -> OmpSession:
-    """Return an old session with two steps."""
     made = made or OmpSession()
     made.opening()
     made.user("Go.")
@@ -61,7 +60,6 @@ def test_the_title_slot_stays_to_the_byte(tmp_path: Path) -> None:
 
 
 def test_the_roles_of_the_first_lines() -> None:
-    """The slot is no header."""
     found = survey_of(session())
     assert [line.role for line in found.lines[:3]] == [Role.OTHER, Role.HEADER, Role.OTHER]
     assert 0 not in found.shape.live
@@ -81,7 +79,6 @@ def test_a_message_with_a_payload_is_bound() -> None:
 
 @pytest.mark.parametrize("make", [OmpSession, OmpGeminiSession, OmpAnthropicSession])
 def test_a_start_is_a_mirror(make: type[OmpAnthropicSession]) -> None:
-    """Whatever the API."""
     made = make().opening()
     made.step("bash", {"command": LONG}, "ok", thinking="Hm.")
     blocks = [block for line in survey_of(made).lines for block in line.blocks if block.path == ("data", "args")]
@@ -101,7 +98,6 @@ def test_a_start_is_a_mirror(make: type[OmpAnthropicSession]) -> None:
     ids=str,
 )
 def test_of_a_start_only_the_arguments_may_be_emptied(path: tuple[str, ...], value: Any, may: bool) -> None:
-    """Nothing else of it."""
     assert OhMyPi().may_change(START, path, value) == may
 
 
@@ -117,7 +113,6 @@ def test_of_a_start_only_the_arguments_may_be_emptied(path: tuple[str, ...], val
     ids=str,
 )
 def test_of_a_result_it_may_be_noted_when_it_was_pruned(message: Any, value: Any, may: bool) -> None:
-    """Once."""
     assert OhMyPi().may_change({"type": "message", "message": message}, ("message", "prunedAt"), value) == may
 
 
@@ -136,7 +131,6 @@ def test_a_start_may_hold_anything(deep: bytes, blocks: int) -> None:
 
 
 def test_a_payload_too_deep_to_be_looked_through_stays() -> None:
-    """It may name a blob."""
     made = OmpSession()
     made.assistant(made.think(LONG), "Done.", providerPayload={"type": "openaiResponsesHistory", "x": "@@"})
     raw = made.take_last().replace(b'"@@"', b"[" * 300 + b'"' + blob("a").encode() + b'"' + b"]" * 300)

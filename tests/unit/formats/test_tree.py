@@ -183,7 +183,6 @@ def test_a_checkpoint_that_only_its_agent_can_read_is_one() -> None:
 
 
 def test_such_a_line_counts_as_an_entry_of_version_1() -> None:
-    """The agent's index counts it."""
     made = PiSession(1)
     made.user("One.")
     made.step("bash", {"command": "x"}, "@@")
@@ -197,7 +196,6 @@ def test_such_a_line_counts_as_an_entry_of_version_1() -> None:
 
 
 def test_a_boundary_that_oh_my_pi_sets_is_a_checkpoint() -> None:
-    """Its context starts behind it."""
     made = OmpAnthropicSession().opening()
     made.user("One.")
     made.assistant("Done.")

@@ -28,7 +28,6 @@ SHOT = "A" * 20_000
 
 
 def read(name: str, *entries: Entry) -> Line:
-    """Return the last of an agent's lines."""
     reader = format_named(name).reader()
     return [read_line(json.dumps(entry).encode() + b"\n", reader) for entry in entries][-1]
 

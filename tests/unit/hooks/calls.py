@@ -21,7 +21,6 @@ INVENTED = "[[sessioncompress: 3 lines, 40 bytes, kept on disk: sessioncompress 
 
 
 def compressed(folder: Path, name: str = "session.jsonl", **policy: Any) -> Path:
-    """Make a compressed session in a folder."""
     session = folder / name
     session.write_bytes(fixture("claude-code.jsonl"))
     compress_session(session, replace(POLICY, **policy))
@@ -34,7 +33,6 @@ def markers(session: Path) -> list[str]:
 
 
 def call(session: Path | None, **given: Any) -> bytes:
-    """Return what an agent announces."""
     named = {} if session is None else {"transcript_path": str(session)}
     return json.dumps({"hook_event_name": "PreToolUse", "tool_name": "Write", "tool_input": given, **named}).encode()
 
@@ -49,6 +47,5 @@ def run(hook: str, given: bytes, state: Path, *more: str, **environment: str) ->
 
 
 def logged(state: Path) -> str:
-    """Return the log."""
     log = state / "sessioncompress" / "hook.log"
     return log.read_text() if log.exists() else ""

@@ -384,7 +384,6 @@ def test_what_is_not_understood_is_refused(raw: bytes, settings: Path) -> None:
 
 
 def test_a_link_is_followed_and_named(settings: Path, home: Path) -> None:
-    """Dotfiles: the link stays one."""
     target = home / "dotfiles" / "claude.json"
     target.parent.mkdir()
     target.write_text("{}\n")

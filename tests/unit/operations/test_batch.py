@@ -56,8 +56,6 @@ def test_an_error_of_ours_is_one_failed_file(error: Exception) -> None:
 
 
 def test_an_error_of_the_system_is_named_as_one() -> None:
-    """It is nothing to report."""
-
     def work(found: Found) -> str:
         return found.path.read_text()
 
@@ -127,7 +125,6 @@ def test_what_cannot_be_prepared_is_one_failed_file(tmp_path: Path) -> None:
 def test_no_process_is_started_for_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, jobs: int
 ) -> None:
-    """Nor where only one is asked for."""
     monkeypatch.setitem(sys.modules, "multiprocessing.connection", None)
     assert len(list(Archive(put(tmp_path, "abc", size), known_or(stem), jobs))) == 3
 
@@ -168,7 +165,6 @@ def echo(word: str) -> str:
 
 
 def end(how: int) -> str:
-    """Die as by a lack of memory."""
     os.kill(os.getpid(), how)
     time.sleep(60)
     return "never"
@@ -179,7 +175,6 @@ def leave(code: int) -> str:
 
 
 def end_once(mark: Path) -> str:
-    """Die, but not the second time."""
     if not mark.exists():
         mark.touch()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -282,7 +277,6 @@ def test_an_error_comes_back_whole() -> None:
 
 
 def test_an_interrupt_is_not_for_the_processes() -> None:
-    """They finish what they are at."""
     assert became_of(tasks(interrupted, interrupted))[1].result == "finished"
 
 
@@ -319,7 +313,6 @@ CASES: list[tuple[str, list[tuple[int, int]], int, list[int]]] = [
 
 @pytest.mark.parametrize(("files", "processes", "order"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_the_order(files: list[tuple[int, int]], processes: int, order: list[int]) -> None:
-    """Each file once."""
     assert scheduled([Sized(*each) for each in files], processes) == order
 
 
@@ -336,8 +329,6 @@ SAID = [
 
 
 class Stream(io.StringIO):
-    """A stream that may be a terminal."""
-
     def __init__(self, terminal: bool) -> None:
         super().__init__()
         self.terminal = terminal

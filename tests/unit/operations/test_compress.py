@@ -329,7 +329,6 @@ def test_a_run_that_turns_out_not_to_pay_touches_nothing(tmp_path: Path) -> None
 
 
 def test_force_lifts_no_protection(tmp_path: Path) -> None:
-    """Only the thresholds."""
     path = write(tmp_path, work(PiSession(), 1))
     assert compress_session(path, BALANCED, force=True).status is Status.UNCHANGED
 
@@ -359,7 +358,6 @@ def test_a_dry_run_says_what_a_run_does_and_writes_nothing(tmp_path: Path, polic
     ids=["header", "header without LF", "header of version 1"],
 )
 def test_a_header_alone_is_a_session(tmp_path: Path, data: bytes, lines: int) -> None:
-    """With nothing to do."""
     stats = compress_again(write(tmp_path, data))
     assert stats.lines == lines
 
@@ -473,8 +471,6 @@ def test_nothing_is_planned_a_second_time(tmp_path: Path) -> None:
 
 
 def test_a_line_that_would_never_come_to_rest_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run goes on without it."""
-
     def restless(view: View) -> Iterable[Change]:
         first, block = next(iter(view.blocks(Kind.RESULT)))
         yield Change(first, block.path, Treatment.SET, block.size // 2, block, value="x" * (block.size // 2))
@@ -606,7 +602,6 @@ def test_hostile_names_break_nothing(tmp_path: Path, policy: Policy) -> None:
 
 
 def test_a_prompt_with_an_image_that_waits_for_its_answer_is_recent(tmp_path: Path) -> None:
-    """The model has not seen it yet."""
     made = PiSession()
     made.user("What is this?", [image("iVBORw0KGgo" + "A" * 200_000)])
     path = write(tmp_path, made)

@@ -84,7 +84,6 @@ def test_it_counts_as_the_run_did(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["pi-anthropic.jsonl", "codex.jsonl"])
 def test_what_a_later_run_replaced_again_is_one_loss(name: str, tmp_path: Path) -> None:
-    """As it stands there now."""
     path = compressed(tmp_path, name, replace(EAGER, preview_share=0.5, preview_max_bytes=8_000), ARCHIVE)
     journal = journals.load(store_in(path).journal)
     assert len(journal.runs) == 2

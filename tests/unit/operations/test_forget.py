@@ -126,7 +126,6 @@ def test_what_came_back_in_part_is_lost(tmp_path: Path) -> None:
 
 
 def test_originals_that_are_gone_already_are_not_counted(tmp_path: Path) -> None:
-    """Nor those that were never kept."""
     path = write(tmp_path, session())
     compress(path)
     store_in(path).originals.unlink()
@@ -138,7 +137,6 @@ def test_originals_that_are_gone_already_are_not_counted(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("harm", [b"", b"{", None], ids=["cut", "torn", "gone"])
 def test_originals_that_no_journal_names_are_counted(tmp_path: Path, harm: bytes | None) -> None:
-    """They are as lost as others."""
     path = write(tmp_path, session())
     compress(path)
     number = kept(path)
@@ -209,7 +207,6 @@ def test_a_folder_of_ours_that_is_a_link_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_session_that_never_was_is_no_session(tmp_path: Path) -> None:
-    """Nothing of ours lies there."""
     with pytest.raises(UsageError, match="does not exist, and it has no store"):
         forget_session(tmp_path / "none.jsonl", EAGER)
     with pytest.raises(UsageError):

@@ -242,7 +242,6 @@ IN_FORM = COPIED.replace("The gauges were looked at.\n\n", "")
 
 
 def its_own(path: Path, summary: str) -> None:
-    """Let pi compact a session on top of ours."""
     lines = path.read_bytes().splitlines()
     last: dict[str, Any] = json.loads(lines[-1])
     own = {**last, "id": "0a0a0a0a", "parentId": last["id"], "summary": summary, "details": {}}

@@ -26,7 +26,6 @@ NOTHING = Measured("s", "pi", "/work", "claude-opus-5", "2026-03", 0, 0, 0, 0, 0
 
 @pytest.mark.parametrize("name", FIXTURES)
 def test_what_was_saved_is_what_would_have_been(tmp_path: Path, name: str) -> None:
-    """In bytes and in tokens."""
     path = write(tmp_path, fixture(name), name)
     before = measure(path)
     assert (before.saved, before.saved_tokens, before.store) == (0, 0, 0)
@@ -115,13 +114,11 @@ def test_a_session_without_answers_is_of_the_month_of_its_file(tmp_path: Path) -
 
 
 def test_what_is_no_session_is_refused(tmp_path: Path) -> None:
-    """As everywhere."""
     with pytest.raises(NotASession):
         measure(write(tmp_path, b'{"a": 1}\n'))
 
 
 def made(**more: Any) -> Measured:
-    """Make the numbers of a session."""
     return replace(NOTHING, **more)
 
 

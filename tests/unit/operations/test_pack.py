@@ -218,7 +218,6 @@ def test_a_session_in_a_merge_is_refused(tmp_path: Path) -> None:
 
 
 def test_originals_in_a_backup_folder_are_refused(tmp_path: Path) -> None:
-    """A session without any is packed."""
     policy = replace(EAGER, backup_dir=str(tmp_path / "backup"))
     folder = tmp_path / "s"
     folder.mkdir()
@@ -294,7 +293,6 @@ NO_ROLLOUTS = [b"\x28\xb5\x2f\xfd damaged", zstd.compress(b"no session\n"), b"",
 
 
 def packed_by_codex(folder: Path) -> Path:
-    """Write a rollout as Codex packs it."""
     folder.mkdir(exist_ok=True)
     path = folder / ROLLOUT
     path.write_bytes(zstd.compress(fixture("codex.jsonl")))
@@ -329,7 +327,6 @@ def test_when_a_session_was_begun_stands_in_the_index(tmp_path: Path, name: str)
 
 @pytest.mark.parametrize("content", NO_ROLLOUTS, ids=["damaged", "no session", "empty", "zeros"])
 def test_what_is_no_rollout_stays(tmp_path: Path, content: bytes) -> None:
-    """Whatever it is called."""
     (tmp_path / ROLLOUT).write_bytes(content)
     (one,) = pack_sessions(with_packed([tmp_path]), [tmp_path], lambda _: BALANCED)
     assert one.passed_over

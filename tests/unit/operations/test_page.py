@@ -46,7 +46,6 @@ def test_words(said: str, wanted: str) -> None:
 
 @pytest.mark.parametrize(("prices", "wanted"), [row[1:] for row in MONEY], ids=[row[0] for row in MONEY])
 def test_money(prices: list[Price], wanted: Money) -> None:
-    """Tokens cost by the million."""
     claude = replace(NOTHING, frees_tokens=1_000_000)
     gpt = replace(NOTHING, model="gpt-5", frees_tokens=3_000_000)
     assert money([claude, gpt], "frees_tokens", prices) == wanted
@@ -65,6 +64,5 @@ def test_long_tables_are_summed_up() -> None:
 
 
 def test_one_row_has_no_plot() -> None:
-    """There is nothing to compare."""
     row = (Row("pi", 1, 1, 1, 0),)
     assert not any(each.bars for each in page._tables(Overview((), row, row, row, row, row)))

@@ -75,7 +75,6 @@ def path(tmp_path: Path) -> Path:
 
 
 def previews(path: Path) -> list[str]:
-    """Return the texts of the results."""
     return result_texts(entries(path.read_bytes()))
 
 
@@ -109,7 +108,6 @@ def test_previews_add_up(path: Path) -> None:
 
 
 def test_every_marker_names_its_original(path: Path) -> None:
-    """As `show` prints it."""
     originals = result_texts(entries(session().bytes()))
     for before, text in zip(originals[:7], previews(path), strict=False):
         if references := marker.references(text):
@@ -117,7 +115,6 @@ def test_every_marker_names_its_original(path: Path) -> None:
 
 
 def test_verify_and_restore(path: Path) -> None:
-    """To the byte."""
     verify_session(path, LONG)
     restore(path, LONG)
     assert path.read_bytes() == session().bytes()

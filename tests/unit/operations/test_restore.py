@@ -59,14 +59,12 @@ def session(made: PiSession | None = None) -> PiSession:
 
 
 def compressed(folder: Path, made: PiSession | None = None, name: str = "session.jsonl") -> Path:
-    """Write the session and compress it."""
     path = write(folder, made or session(), name)
     compress(path)
     return path
 
 
 def test_a_session_that_was_never_compressed_is_left(tmp_path: Path) -> None:
-    """Nothing is written."""
     path = write(tmp_path, session())
     before = snapshot(path)
     stats = restore_session(path)
@@ -152,7 +150,6 @@ def test_a_copy_of_a_session_whose_originals_were_not_kept_is_refused(tmp_path: 
 
 
 def test_the_files_of_a_moved_session_may_be_moved_after_it(tmp_path: Path) -> None:
-    """As the error says."""
     path = compressed(tmp_path)
     moved = path.rename(tmp_path / "moved.jsonl")
     with pytest.raises(Refused) as caught:
@@ -169,7 +166,6 @@ def test_the_files_of_a_moved_session_may_be_moved_after_it(tmp_path: Path) -> N
 
 
 def test_a_second_restore_writes_nothing(tmp_path: Path) -> None:
-    """It has its bytes already."""
     path = compressed(tmp_path)
     restore(path)
     before = snapshot(path)
@@ -178,7 +174,6 @@ def test_a_second_restore_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_bytes_mode_and_time_come_back(tmp_path: Path) -> None:
-    """Agents list sessions by time."""
     path = compressed(tmp_path)
     size = path.stat().st_size
     stats = restore(path)
@@ -190,7 +185,6 @@ def test_bytes_mode_and_time_come_back(tmp_path: Path) -> None:
 
 
 def test_what_the_agent_appended_stays(tmp_path: Path) -> None:
-    """Also a line that has no LF yet."""
     made = session()
     path = compressed(tmp_path, made)
     made.user("And more.")
@@ -230,7 +224,6 @@ def test_one_line_that_was_copied_is_restored_too(tmp_path: Path) -> None:
 
 
 def test_equal_lines_that_were_rewritten_are_no_copies(tmp_path: Path) -> None:
-    """Both stood there before."""
     made = session()
     line = next(line for line in made.lines() if b'"toolResult"' in line)
     path = write(tmp_path, made.bytes() + line + b"".join(turn(PiSession(seed="other"), 2).lines()[1:]))
@@ -500,7 +493,6 @@ def test_what_did_not_come_back_by_markers_is_told(tmp_path: Path) -> None:
 
 
 def test_a_session_that_came_back_whole_by_markers_is_exact(tmp_path: Path) -> None:
-    """Nothing is to be said of it."""
     path = compressed(tmp_path)
     stats = restore_session(path, from_markers=True)
     assert (stats.status, stats.reason) == (Status.RESTORED, "")
@@ -531,7 +523,6 @@ def test_by_its_markers_after_previews_shrank(tmp_path: Path) -> None:
 
 
 def test_a_fork_finds_its_texts_in_the_store_of_its_session(tmp_path: Path) -> None:
-    """It has none of its own."""
     path = compressed(tmp_path)
     (tmp_path / "forks").mkdir()
     fork = write(tmp_path / "forks", path.read_bytes(), "fork.jsonl")
@@ -747,7 +738,6 @@ def test_a_line_that_came_back_in_part_has_its_original_still(tmp_path: Path) ->
 
 
 def flipped(path: Path, share: float) -> None:
-    """Flip one bit of the originals."""
     store = store_in(path).originals
     data = bytearray(store.read_bytes())
     data[int(len(data) * share)] ^= 0x10
@@ -827,7 +817,6 @@ def test_where_one_original_cannot_be_read_no_other_takes_its_place(tmp_path: Pa
 
 
 def test_what_can_be_read_of_a_damaged_store_is_shown(tmp_path: Path) -> None:
-    """And nothing else ever."""
     path = compressed(tmp_path)
     found = [ref for entry in entries(path.read_bytes()) for ref in marker.references(json.dumps(entry))]
     whole = {ref: show(ref, path)[0].content for ref in found}
@@ -845,7 +834,6 @@ def test_what_can_be_read_of_a_damaged_store_is_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize("harm", ["lost", "cut", "flipped", "emptied"])
 @pytest.mark.parametrize("from_markers", [False, True], ids=["exact", "from markers"])
 def test_a_damaged_store_restores_nothing(tmp_path: Path, harm: str, from_markers: bool) -> None:
-    """The session stays as it is."""
     path = compressed(tmp_path)
     store = store_in(path).originals
     data = store.read_bytes()
@@ -940,7 +928,6 @@ def test_restoring_needs_no_session_of_a_known_agent(tmp_path: Path) -> None:
 
 
 def test_a_damaged_journal_restores_nothing(tmp_path: Path) -> None:
-    """It says where."""
     path = compressed(tmp_path)
     journal = store_in(path).journal
     journal.write_bytes(journal.read_bytes().replace(b'"type":"edit"', b'"type":"emit"', 1))
@@ -971,7 +958,6 @@ def test_a_journal_that_mixes_up_two_lines_restores_nothing(tmp_path: Path, vers
 
 
 def test_the_time_of_a_session_that_went_on_is_that_of_its_last_line(tmp_path: Path) -> None:
-    """Restoring is no news."""
     made = session()
     path = compressed(tmp_path, made)
     append(path, turn(made))

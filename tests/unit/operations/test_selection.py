@@ -38,7 +38,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def put(path: Path, raw: bytes) -> Path:
-    """Write a file, with the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(raw)
     return path
@@ -106,7 +105,6 @@ MOVED: list[tuple[str, str]] = [
 def test_where_a_variable_says(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, place: str
 ) -> None:
-    """Only while it is set."""
     del home
     put(tmp_path / "elsewhere" / place, PiSession().opening().bytes())
     assert not found()
@@ -134,7 +132,6 @@ def test_where_a_project_keeps_them(
 
 
 def test_a_working_folder_that_is_gone_has_none(home: Path, tmp_path: Path) -> None:
-    """The others are found."""
     put(home / ".pi/agent/sessions/x/a.jsonl", PiSession().opening().bytes())
     (tmp_path / "work").rmdir()
     assert list(found()) == ["a.jsonl"]
@@ -236,7 +233,6 @@ def test_by_the_digest_of_a_project(home: Path, tmp_path: Path) -> None:
 
 
 def test_the_project_of_an_export_of_opencode(home: Path) -> None:
-    """Wherever somebody put it."""
     put(home / ".pi/agent/sessions/x/a.json", OpenCodeExport().user("hello").bytes())
     assert found(Selection(project=Path("/tmp")))["a.json"].agent == "opencode"
 

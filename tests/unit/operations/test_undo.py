@@ -55,14 +55,12 @@ def grown(folder: Path, policies: tuple[Policy, ...], names: tuple[str, ...]) ->
 
 
 def undo(path: Path, run: str, **options: Any) -> RestoreStats:
-    """Take a run back; it must write."""
     stats = restore_session(path, run=run, **options)
     assert stats.status is Status.RESTORED, stats.reason
     return stats
 
 
 def states(path: Path) -> dict[str, State]:
-    """Return what is left of each run."""
     return {run.run: run.state for run in history(session_runs(path))}
 
 
@@ -134,7 +132,6 @@ def test_the_newest_goes_alone_behind_an_earlier_undo(tmp_path: Path) -> None:
 
 
 def test_where_a_backup_of_before_the_newest_was_put_back_nothing_of_it_is_left(tmp_path: Path) -> None:
-    """What earlier runs did stays."""
     path, made, before = grown(tmp_path, (EAGER, EAGER), (ONE, TWO))
     path.write_bytes(before[1])
     assert restore_session(path, run=TWO).reason == f"nothing that the run {TWO} did is left in it"

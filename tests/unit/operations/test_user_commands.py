@@ -46,7 +46,6 @@ def saying(answer: Any, folder: Path) -> Policy:
 
 @pytest.fixture
 def session(tmp_path: Path) -> Path:
-    """Put a long session of pi into a folder."""
     return write(tmp_path, pi())
 
 

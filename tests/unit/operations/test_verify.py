@@ -51,12 +51,10 @@ def secretly(number: int) -> Change:
 
 
 def together(*changes: Change) -> Change:
-    """Return what makes several changes."""
     return lambda lines: [number for change in changes for number in change(lines) or ()]
 
 
 def dropped(lines: list[Line]) -> None:
-    """Lose the last line."""
     lines.pop()
 
 
@@ -88,7 +86,6 @@ BROKEN: list[tuple[str, Change, str, int | None]] = [
 
 @pytest.mark.parametrize("change", [case[1] for case in GOOD], ids=[case[0] for case in GOOD])
 def test_a_sound_rewrite_passes(change: Change) -> None:
-    """Without an error."""
     lines = list(BEFORE)
     named = change(lines) or ()
     check(_view(BEFORE), Lines(lines), named, "s.jsonl")

@@ -34,7 +34,6 @@ SAID = "The gauges are silent. " * 20
 
 
 def read(data: bytes, name: str) -> Answers:
-    """Read a session's bytes as an agent's."""
     form = format_named(name)
     return answers(survey(pieces(data), form, document=document_of(lambda: io.BytesIO(data), len(data))))
 

@@ -94,7 +94,6 @@ def test_a_document_without_the_right_to_read_it_is_no_session(tmp_path: Path, m
 
 
 def test_a_read_that_fails_is_no_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the file is closed."""
     (tmp_path / "x.json").write_bytes(fixture("gemini.json"))
     closed: list[int] = []
     close = os.close

@@ -28,7 +28,6 @@ QUOTE = f"[[sessioncompress: 398 of 404 lines, 18.6 KB, kept on disk: sessioncom
 
 
 def log(name: str) -> str:
-    """Return a text that is shortened."""
     return texts.log_lines(random.Random(name), 90)
 
 

@@ -126,7 +126,6 @@ def test_every_row_is_needed() -> None:
 
 
 def _example(pattern: str) -> str:
-    """Return a name that a pattern matches."""
     name = pattern.replace("[[]", "\0").replace("*", "x0")
     while "[" in name:
         before, _, rest = name.partition("[")

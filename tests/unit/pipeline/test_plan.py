@@ -53,13 +53,11 @@ def _one(saves: int, view: View) -> list[Change]:
 
 
 def test_nothing_protected_is_ever_planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a compressor proposes."""
     found = planned(monkeypatch, lambda view: [change(view, number) for number in (3, 10)])
     assert list(found) == [3]
 
 
 def test_a_group_with_a_protected_line_is_dropped_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All or none."""
     found = planned(
         monkeypatch, lambda view: [change(view, 3, group=1), change(view, 10, group=1), change(view, 5, group=2)]
     )
@@ -67,14 +65,12 @@ def test_a_group_with_a_protected_line_is_dropped_whole(monkeypatch: pytest.Monk
 
 
 def test_a_group_with_a_line_that_bears_no_change_is_dropped_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As an earlier try found out."""
     proposals = lambda view: [change(view, 3, group=1), change(view, 5, group=1), change(view, 7)]  # noqa: E731
     assert list(planned(monkeypatch, proposals, left=frozenset({5}))) == [7]
     assert list(planned(monkeypatch, proposals, left=frozenset({7}))) == [3, 5]
 
 
 def test_the_first_to_claim_a_value_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the order of the table."""
     found = planned(
         monkeypatch, lambda view: [change(view, 3, 4000)], lambda view: [change(view, 3, 4001), change(view, 5)]
     )
@@ -92,7 +88,6 @@ def test_a_line_changes_only_where_that_pays(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_line_whose_original_is_stored_already_costs_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was rewritten before."""
     few = (250 + 280) // 2 + 1
     assert planned(monkeypatch, lambda view: [change(view, 3, few)]) == {}
     assert list(planned(monkeypatch, lambda view: [change(view, 3, few)], known=frozenset({3}))) == [3]
@@ -132,7 +127,6 @@ def test_a_group_pays_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_changes_are_in_the_order_of_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever proposed them first."""
     found = planned(monkeypatch, lambda view: [change(view, number) for number in (7, 3, 5)])
     assert list(found) == [3, 5, 7]
 
@@ -167,7 +161,6 @@ BLOCKS = [
     ("block", "expected"), BLOCKS, ids=[f"{block.kind}-{block.size}-{block.marked}" for block, _ in BLOCKS]
 )
 def test_over_which_size_a_block_counts(block: Block, expected: bool) -> None:
-    """By its kind's limit."""
     assert KINDS[block.kind].counts(block, BALANCED) == expected
     assert not KINDS[Kind.THINKING].counts(Block(Kind.THINKING, (), 10, 10), replace(BALANCED, strip_thinking=False))
 

@@ -42,18 +42,14 @@ FILLER = "x = [()];\n" * 120
 
 
 class Spy(Names):
-    """Notes what it is given."""
-
     kept = b""
     added: tuple[str, ...] = ()
 
     def keep(self, data: bytes) -> None:
-        """Note what stays."""
         Spy.kept += data
         super().keep(data)
 
     def add(self, text: str) -> None:
-        """Note a result."""
         Spy.added += (text,)
         super().add(text)
 
@@ -223,7 +219,6 @@ def test_what_is_named_only_gives_no_names(tmp_path: Path) -> None:
 
 
 def test_without_previews_nothing_is_read(tmp_path: Path) -> None:
-    """Archive needs no names."""
     with spying() as spy:
         compress(write(tmp_path, session()), ARCHIVE)
     assert (spy.kept, spy.added) == (b"", ())
@@ -264,7 +259,6 @@ WORDS = ("one", "two", "six")
 
 
 def named(word: str) -> str:
-    """Return an output with four names."""
     return output(word, 4) + FILLER
 
 
@@ -302,7 +296,6 @@ PARTS: list[tuple[str, Callable[[], bytes]]] = [
 
 @pytest.mark.parametrize("build", [case[1] for case in PARTS], ids=[case[0] for case in PARTS])
 def test_each_text_has_its_own_index(tmp_path: Path, build: Callable[[], bytes]) -> None:
-    """By its line and its place in it."""
     path = write(tmp_path, build())
     compress(path)
     indexes = [each.partition('"')[0] for each in path.read_text().split(f"\\n{INDEX}")[1:]]

@@ -25,7 +25,6 @@ CONTENT = {"role": "user", "parts": [{"text": "hello"}]}
 
 
 def document(value: Any, indent: int | None = 2) -> bytes:
-    """Return a value as one JSON document."""
     return json.dumps(value, indent=indent).encode()
 
 

@@ -69,7 +69,6 @@ def test_what_is_written_parses_to_the_entry_given() -> None:
 
 
 def test_set_and_remove_are_made_as_told() -> None:
-    """As ties ask for them."""
     made = PiSession()
     made.user("Go.")
     made.step("bash", {"command": "make"}, [], details={"a": 1})

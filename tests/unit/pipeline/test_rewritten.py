@@ -17,7 +17,6 @@ OLD, NEW, OTHER, LOST = b"old\n", b"new\n", b"other\n", b"lost\n"
 
 
 def digest(line: bytes) -> str:
-    """Return the SHA-256 of a line."""
     return sha256(line).hexdigest()
 
 
@@ -37,7 +36,6 @@ def watched(data: bytes, known: Journal) -> RewrittenLines:
 
 
 def test_a_rewritten_line_is_found_by_its_number() -> None:
-    """And nothing else is."""
     found = watched(OTHER + NEW + OLD + NEW, journal((OLD, NEW, Place(0, 0, 4))))
     assert list(found) == [1, 3]
     assert len(found) == 2

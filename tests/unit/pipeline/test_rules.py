@@ -164,7 +164,6 @@ USABLE = [
 
 @pytest.mark.parametrize(("rule", "tokens"), USABLE)
 def test_what_of_the_window_is_usable(rule: Rule, tokens: int) -> None:
-    """As far as the rule goes by it."""
     assert usable(WINDOW, Budget(rule=rule)) == tokens
 
 

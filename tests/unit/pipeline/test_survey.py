@@ -50,7 +50,6 @@ BLANK = [("LF", b"\n"), ("CRLF", b"\r\n"), ("spaces", b"  \t \n"), ("spaces at t
 
 
 def read(data: bytes, cap: int = 1 << 20) -> Survey:
-    """Read bytes as pi's."""
     return survey(pieces(io.BytesIO(data), len(data), cap), Pi())
 
 
@@ -67,7 +66,6 @@ def test_a_line_that_is_not_understood_is_only_copied(raw: bytes) -> None:
 
 @pytest.mark.parametrize("raw", [case[1] for case in BLANK], ids=[case[0] for case in BLANK])
 def test_a_blank_line_is_blank(raw: bytes) -> None:
-    """It is no bad line."""
     assert [line.role for line in read(raw).lines] == [Role.BLANK]
 
 
@@ -80,7 +78,6 @@ def test_a_million_blank_lines_take_the_memory_of_one(end: bytes) -> None:
 
 
 def test_an_empty_file_has_no_line() -> None:
-    """And no size."""
     found = read(b"")
     assert (len(found.lines), list(found.shape.live), found.size) == (0, [], 0)
 

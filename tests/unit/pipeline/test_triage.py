@@ -60,7 +60,6 @@ class Life(NamedTuple):
 
 @pytest.fixture
 def life(tmp_path: Path) -> Life:
-    """Return a session after its first run."""
     made = PiSession()
     for number in range(12):
         made.user(f"Part {number}.")
@@ -92,7 +91,6 @@ def _touched(life: Life) -> Policy:
 
 
 def _large(life: Life) -> Policy:
-    """Over 64 KB, but under a tenth."""
     life.adds(1024 * KB)
     life.works()
     compress(life.path, POLICY, force=True)
@@ -101,7 +99,6 @@ def _large(life: Life) -> Policy:
 
 
 def _large_in_commits(life: Life) -> Policy:
-    """Over a tenth, but under half."""
     policy = replace(POLICY, commit_originals="history")
     life.adds(512 * KB)
     life.works()
@@ -151,7 +148,6 @@ def _large_and_grown(life: Life) -> Policy:
 
 
 def _shorter(life: Life) -> Policy:
-    """What came was taken back, and more."""
     life.path.write_bytes(b"".join(life.path.read_bytes().splitlines(keepends=True)[:-2]))
     return POLICY
 
@@ -226,7 +222,6 @@ def test_what_is_due(life: Life, name: str) -> None:
 
 
 def test_force_makes_a_run_due(life: Life) -> None:
-    """However little came."""
     _little(life)
     assert life.says()
     assert not life.says(force=True)

@@ -204,7 +204,6 @@ NO_POLICY = [
 
 
 def policy_file(folder: Path, section: Any) -> Path:
-    """Write a policy."""
     path = folder / "compression.json"
     path.write_text(json.dumps({"session": section, "another tool": {"enabled": "whatever"}}))
     return path
@@ -240,7 +239,6 @@ def test_a_key_inside_a_section_sets_its_field_alone(
 def test_a_wrong_value_inside_a_section_is_an_error_that_names_its_place(
     tmp_path: Path, section: str, key: str, value: Any, must_be: str
 ) -> None:
-    """In a program as in a file."""
     with pytest.raises(UsageError) as caught:
         load(policy_file(tmp_path, {section: {key: value}}))
     assert f'"session.{section}.{key}"' in str(caught.value)
@@ -268,7 +266,6 @@ def test_a_dotted_key_is_told_how_it_is_written(tmp_path: Path, dotted: str, wri
 
 
 def test_an_unknown_key_inside_a_section_names_the_nearest_there(tmp_path: Path) -> None:
-    """And the section."""
     with pytest.raises(UsageError, match=r'unknown key "session\.prune\.protect"; did you mean "pruneProtect"'):
         load(policy_file(tmp_path, {"prune": {"protect": 1}}))
 
@@ -349,7 +346,6 @@ def test_a_key_that_is_like_none_names_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("data", "said"), [case[1:] for case in NO_POLICY], ids=[case[0] for case in NO_POLICY])
 def test_a_file_that_is_no_policy(tmp_path: Path, data: bytes, said: str) -> None:
-    """Says so."""
     path = tmp_path / "compression.json"
     path.write_bytes(data)
     with pytest.raises(UsageError, match=said):
@@ -365,7 +361,6 @@ def test_a_value_nested_beyond_measure_is_an_error_like_others(tmp_path: Path) -
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    """Is an error where it was named."""
     with pytest.raises(UsageError, match="cannot be read"):
         load(tmp_path / "no.json")
 
@@ -377,7 +372,6 @@ def test_every_field_but_those_of_the_presets_has_a_key() -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_what_a_policy_writes_it_reads(tmp_path: Path, preset: str) -> None:
-    """All keys, in the types of JSON."""
     policy = PRESETS[preset]
     written = file.to_mapping(policy)
     assert load(policy_file(tmp_path, written), preset) == policy
@@ -446,7 +440,6 @@ def test_every_field_is_checked(name: str) -> None:
 
 
 def test_what_compares_with_nothing_is_no_number() -> None:
-    """Nor is it part of anything."""
     with pytest.raises(UsageError, match="idle_seconds is nan, but must be a number of seconds from 0 to"):
         with_options(BALANCED, {"idle_seconds": float("nan")})
     with pytest.raises(UsageError, match="preview_share is nan, but must be a share from 0 to 1"):

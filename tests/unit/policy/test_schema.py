@@ -67,7 +67,6 @@ def test_both_are_in_the_table() -> None:
 
 
 def test_every_key_has_a_meaning_in_it() -> None:
-    """And no key is missing."""
     section = SCHEMA["properties"]["session"]["properties"]
     assert section.keys() == keys_of(Policy).keys() | {"preset"}
     for name, inner in SECTIONS.items():

@@ -23,7 +23,6 @@ from sessioncompress.policy.sources import Policies, policy_for
 
 
 def write(path: Path, section: Mapping[str, Any]) -> Path:
-    """Write a policy."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"session": section}))
     path.chmod(0o644)
@@ -223,7 +222,6 @@ def test_one_that_others_may_write_is_ignored(clone: Path, configuration: Path, 
 
 
 def test_one_of_another_user_is_ignored(clone: Path, configuration: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As everywhere."""
     give_away(write(configuration, {"keepBackup": False}), monkeypatch)
     with pytest.warns(UserWarning, match="neither you nor root owns it"):
         assert policy_for(clone / "s.jsonl") == BALANCED
@@ -311,7 +309,6 @@ def test_another_tools_file_is_passed_over(clone: Path, text: str) -> None:
 
 @pytest.mark.parametrize("text", ["[]", "3", "null"])
 def test_what_is_no_object_is_an_error(clone: Path, text: str) -> None:
-    """No tool's configuration is."""
     (clone / "compression.json").write_text(text)
     with pytest.raises(UsageError, match=f"the policy is {re.escape(text)}, but must be an object"):
         policy_for(clone / "s.jsonl")
@@ -335,7 +332,6 @@ def test_a_key_that_stands_twice_is_an_error(clone: Path, text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "\n", "{", "// mine\n{}", "\xff", '{"session": {}}' + " " * sources.LARGEST])
 def test_what_cannot_be_read_as_json_is_an_error(clone: Path, text: str) -> None:
-    """Nobody can say whose it is."""
     (clone / "compression.json").write_text(text)
     with pytest.raises(UsageError, match=r"compression\.json(:\d+)?: the policy (is not JSON|is larger than 256 KB)"):
         policy_for(clone / "s.jsonl")
@@ -350,7 +346,6 @@ def test_a_loop_of_links_and_a_dangling_one_are_no_files(clone: Path) -> None:
 
 
 def test_a_long_key_is_cut_in_the_error(clone: Path) -> None:
-    """A file has up to 256 KB of it."""
     write(clone / "compression.json", {"x" * 100_000: 1, "prune." + "y" * 100_000: 1})
     with pytest.raises(UsageError) as caught:
         policy_for(clone / "s.jsonl")

@@ -172,7 +172,6 @@ def copied(source: Path, target: Path, *, newest: int = 0) -> os.stat_result:
 
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
-    """Create the file that gets the metadata."""
     path = tmp_path / "target"
     path.touch(0o600)
     return path
@@ -196,7 +195,6 @@ def test_newest_time(tmp_path: Path, target: Path) -> None:
 
 
 def test_a_time_before_1970(tmp_path: Path, target: Path) -> None:
-    """It keeps its sign."""
     source = make_session(tmp_path)
     os.utime(source, ns=(-5, -(10**18) - 5))
     assert copied(source, target).st_mtime_ns == source.stat().st_mtime_ns < 0
@@ -204,7 +202,6 @@ def test_a_time_before_1970(tmp_path: Path, target: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_owner(tmp_path: Path, target: Path) -> None:
-    """Owner and group are kept."""
     source = make_session(tmp_path)
     os.chown(source, 1234, 5678)
     source.chmod(0o640)

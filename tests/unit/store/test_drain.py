@@ -76,7 +76,6 @@ def at_and_after(at: Callable[[], object], after: Callable[[], object]) -> Calla
 
 
 def append(path: Path, line: bytes) -> None:
-    """Append as pi does: open, write, close."""
     with path.open("ab") as file:
         file.write(line)
 

@@ -74,7 +74,6 @@ def test_printable(text: str, shown: str) -> None:
 
 
 def test_what_the_system_says_comes_with_what_to_do() -> None:
-    """Whatever it is."""
     for code in errno.errorcode:
         said = str(failed(OSError(code, os.strerror(code)), "s.jsonl"))
         assert re.fullmatch(r"s\.jsonl: .+\. The session was not changed\. [A-Z].+\.", said), said

@@ -15,7 +15,6 @@ from tests.unit.store.tools import disk
 
 
 def create(path: Path, *shown: str) -> None:
-    """Create a file of ours."""
     os.close(create_in_folder(path, exclusive=False, shown=shown))
 
 

@@ -64,7 +64,6 @@ def test_a_work_tree_is_what_holds_a_git_folder(tmp_path: Path) -> None:
 def test_any_folder_may_be_in_the_work_tree_that_the_environment_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Which holds no `.git` then."""
     monkeypatch.setenv(name, str(tmp_path / "kept"))
     assert git.in_work_tree(tmp_path)
     monkeypatch.setenv(name, "")

@@ -49,7 +49,6 @@ RUN = RunRecord(
 
 
 def parsed(data: bytes) -> Journal:
-    """Read a journal's bytes."""
     return read(io.BytesIO(data), "s.refs.jsonl")
 
 
@@ -77,7 +76,6 @@ NOTED = RUN._replace(
 
 
 def test_what_a_run_notes_for_the_next_is_read() -> None:
-    """All of it."""
     assert parsed(NOTED.encode()).runs == [NOTED]
 
 
@@ -274,19 +272,16 @@ def test_a_record_that_is_gone_is_damage() -> None:
 
 @pytest.mark.parametrize("records", [7, {"lines": 1}, {"lines": -1, "blocks": 0}, {"lines": "1", "blocks": 0}])
 def test_counts_that_are_none_are_damage(records: Any) -> None:
-    """As any other field."""
     with pytest.raises(Damaged):
         parsed(changed(RUN.encode(), records=records))
 
 
 def test_a_journal_that_another_program_wrote_is_read() -> None:
-    """With spaces, as most do."""
     data = b"".join(json.dumps(json.loads(each.encode())).encode() + b"\n" for each in (LINE, BLOCK, RUN))
     assert blocks_of(parsed(data)) == [(LINE, BLOCK)]
 
 
 def test_fields_of_tomorrow_are_passed_over() -> None:
-    """A newer version may say more."""
     data = changed(LINE.encode(), more=1) + changed(BLOCK.encode(), more=[1]) + changed(RUN.encode(), more={"x": 1})
     assert blocks_of(parsed(data)) == [(LINE, BLOCK)]
 
@@ -309,19 +304,16 @@ def test_a_block_is_ours_by_digest_kind_and_call() -> None:
 
 
 def test_a_restore_is_a_run_of_its_own() -> None:
-    """So that the next one knows."""
     back = RUN._replace(restored=True, command=Command.RESTORE)
     assert [run.restored for run in parsed(RUN.encode() + back.encode()).runs] == [False, True]
 
 
 def test_a_journal_that_is_not_there_is_empty(tmp_path: Path) -> None:
-    """The first run finds none."""
     journal = load(tmp_path / "no" / "s.refs.jsonl")
     assert (journal.runs, journal.lengths) == ([], Lengths())
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    """Nor read."""
     (tmp_path / "real").write_bytes(RUN.encode())
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with pytest.raises(SessionCompressError):
@@ -345,7 +337,6 @@ def naming(*again: tuple[int, int]) -> bytes:
 
 
 def line(number: int) -> bytes:
-    """Write a line record without a place."""
     return LineRecord(f"{number:064x}", None, f"{number + (1 << 200):064x}").encode()
 
 

@@ -25,7 +25,6 @@ from sessioncompress.store.layout import LONGEST, has_leftovers, last_line, stor
     ids=["empty", "one torn", "torn", "one", "two", "long", "one long", "too long"],
 )
 def test_the_last_line(tmp_path: Path, content: bytes, expected: bytes) -> None:
-    """However long the rest is."""
     path = tmp_path / "journal"
     path.write_bytes(content)
     assert last_line(path) == expected
@@ -41,7 +40,6 @@ def test_the_last_line(tmp_path: Path, content: bytes, expected: bytes) -> None:
     ],
 )
 def test_what_a_run_looks_after_first(tmp_path: Path, name: str, expected: bool) -> None:
-    """Its own traces."""
     path = tmp_path / "session.jsonl"
     folder = store_in(path).work
     assert not has_leftovers(path)

@@ -17,7 +17,6 @@ BEFORE, BODY, REST = b"a record\n", b'{"type":"run"', b',"sha256":"%s"}\n' % (b"
 
 
 def signed(body: bytes = BODY) -> bytes:
-    """Return a record that this user signed."""
     return body + signature(sha256(BEFORE), body) + REST
 
 

@@ -51,7 +51,6 @@ class Sides:
         self.ours, self.theirs = (folder / name / NAME for name in ("ours", "theirs"))
 
     def added(self, path: Path) -> bytes:
-        """Return what a side added to the journal."""
         return store_in(path).journal.read_bytes().removeprefix(self.base.journal.read_bytes())
 
     def journal(self, form: bytes) -> None:
@@ -76,7 +75,6 @@ def made(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
 
 @pytest.fixture
 def sides(tmp_path: Path, made: tuple[Path, int]) -> Sides:
-    """Return two sides."""
     folder, shared = made
     return Sides(shutil.copytree(folder, tmp_path / "sides"), shared)
 
@@ -90,8 +88,6 @@ def mixed(form: bytes) -> Meeting:
 
 
 def theirs(*names: str) -> Meeting:
-    """Leave these files of the other side."""
-
     def take(sides: Sides) -> None:
         ours, others = ({**store_in(path)._asdict(), "session": path} for path in (sides.ours, sides.theirs))
         for name in names:
@@ -153,7 +149,6 @@ def test_no_command_takes_them_for_one(sides: Sides, meet: Meeting) -> None:
 
 
 def test_a_conflict_marker_is_named(sides: Sides) -> None:
-    """And what to do with it."""
     CONFLICT(sides)
     with pytest.raises(Damaged, match="git left a conflict marker there") as caught:
         verify_session(sides.ours)
@@ -187,16 +182,13 @@ class Branches:
         self.repository.commit(side)
 
     def git(self, *arguments: str) -> int:
-        """Call git; return its exit code."""
         return self.repository.run("git", *arguments).returncode
 
     def three(self) -> list[Path]:
-        """Name the session and its store."""
         files = store_in(self.path)
         return [self.path, files.originals, files.journal]
 
     def blob(self, commit: str, path: Path) -> bytes:
-        """Return a file as a commit has it."""
         name = f"{commit}:{path.relative_to(self.folder)}"
         command = ["git", "cat-file", "blob", name]
         return subprocess.run(command, cwd=self.folder, capture_output=True, check=True).stdout

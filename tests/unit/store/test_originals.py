@@ -24,7 +24,6 @@ def pack(path: Path, lines: list[bytes], start: int = 0) -> list[Place]:
 
 
 def noise(size: int, seed: int = 1) -> bytes:
-    """Return bytes that do not compress."""
     return random.Random(seed).randbytes(size)
 
 

@@ -48,13 +48,11 @@ def reader(archive: Path, *entries: Entry) -> Iterator[PackReader]:
 
 
 def entry(**given: Any) -> Entry:
-    """Return an entry of an index."""
     texts: dict[str, Any] = dict.fromkeys(("id", "agent", "project", "title", "begun", "modified"), "")
     return Entry(**(texts | {"state": State.PACKED, "turns": 1, "frame": 0, "members": ()} | given))
 
 
 def member(path: str) -> Member:
-    """Return a member of an entry."""
     return Member(path, 1, DIGEST, 0o600, 0, 0)
 
 

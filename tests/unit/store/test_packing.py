@@ -35,7 +35,6 @@ LINE = b'{"type":"message"}\n'
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Make a folder of three sessions."""
     sessions_in(tmp_path / "s")
     return tmp_path / "s"
 
@@ -83,7 +82,6 @@ def at(call: str, kind: str, act: Callable[[], object]) -> Callable[[int, str, t
 
 
 def append(path: Path) -> None:
-    """Append a line as an agent does."""
     with path.open("ab") as file:
         file.write(LINE)
 
@@ -164,7 +162,6 @@ def test_a_file_of_a_branch_is_none_that_was_put_aside(folder: Path) -> None:
 
 
 def test_a_session_in_use_is_not_packed(folder: Path) -> None:
-    """The others are."""
     with (folder / "two.jsonl").open("ab"):
         outcomes = pack(folder)
     assert [type(each.error) for each in outcomes if each.error] == [InUse]
@@ -214,7 +211,6 @@ def test_nothing_is_overwritten(folder: Path) -> None:
 
 
 def test_no_link_leads_elsewhere(folder: Path) -> None:
-    """Nothing is written through it."""
     pack(folder)
     (folder / "below").rmdir()
     (folder.parent / "elsewhere").mkdir()
@@ -225,7 +221,6 @@ def test_no_link_leads_elsewhere(folder: Path) -> None:
 
 
 def test_a_linked_folder_of_packs_is_none(folder: Path) -> None:
-    """Neither is it read nor written."""
     (folder.parent / "elsewhere").mkdir()
     packs_of(folder).symlink_to(folder.parent / "elsewhere")
     assert [type(each.error) for each in pack(folder)] == [IsALink]
@@ -317,7 +312,6 @@ def test_an_archive_that_lost_its_index_has_it_at_its_end(folder: Path) -> None:
 
 
 def test_an_archive_without_its_index_is_told_of(folder: Path) -> None:
-    """Nobody knows else what is in it."""
     pack(folder)
     (one,) = packs_in(folder)
     without_tail(one.archive)
@@ -431,7 +425,6 @@ def test_a_damaged_pack_keeps_what_it_cannot_give(folder: Path) -> None:
 
 
 def test_a_disk_that_keeps_other_bytes_is_noticed(folder: Path) -> None:
-    """No session goes."""
     was = state(folder)
     archive = packs_of(folder) / "tmp-1.tar.zst.temp"
 

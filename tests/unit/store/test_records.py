@@ -32,7 +32,6 @@ TEXT = st.text(max_size=40) | st.sampled_from(["", "\x00", '"\\', "\u2028", "漢
 
 
 def digits(*lengths: int) -> st.SearchStrategy[str]:
-    """Return hex digests of these lengths."""
     return st.sampled_from(lengths).flatmap(lambda each: st.text("0123456789abcdef", min_size=each, max_size=each))
 
 
@@ -103,7 +102,6 @@ def test_a_time_beyond_64_bits_is_not_noted(modified: int) -> None:
 
 
 def test_an_id_that_no_agent_gives_is_not_noted() -> None:
-    """A header is a stranger's."""
     assert decode(RECORD._replace(session_id="x" * 1025).encode()) == RECORD
 
 
@@ -127,7 +125,6 @@ BAD = [
 
 @pytest.mark.parametrize("change", [case[1] for case in BAD], ids=[case[0] for case in BAD])
 def test_a_run_that_could_not_be_read_is_refused(change: dict[str, Any]) -> None:
-    """Before anything is appended."""
     assert readable(RECORD, JOURNAL) is RECORD
     with pytest.raises(FileFailed, match="could not be read back") as raised:
         readable(RECORD._replace(**change), JOURNAL)
@@ -135,7 +132,6 @@ def test_a_run_that_could_not_be_read_is_refused(change: dict[str, Any]) -> None
 
 
 def test_a_checkpoint_has_an_original_for_each_line() -> None:
-    """Or none at all."""
     record = CheckpointRecord("gemini", "extractive", "tokens", ("ab" * 32,), (), (9, 1), originals=("cd" * 32,))
     assert decode(record.encode()) == record
     with pytest.raises(ValueError, match="not as many"):
@@ -152,7 +148,6 @@ def test_a_checkpoint_says_how_its_summary_came_about() -> None:
 
 
 def test_a_block_that_could_not_be_read_is_noticed() -> None:
-    """Its line is then left alone."""
     block = BlockRecord("ab" * 6, 0, ("a",), Kind.RESULT, "bash", "", 1, 1, "ab" * 8)
     assert reads_back(block.encode())
     for bad in ({"tool": "x" * 70_000}, {"lines": -1}, {"ref": ""}, {"replacement": b"x"}, {"path": ("x" * 70_000,)}):

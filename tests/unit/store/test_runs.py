@@ -20,12 +20,10 @@ RUNS = ((COMPRESS, "one"), (COMPACT, "two"), (COMPRESS, "two"), (COMPRESS, "thre
 
 
 def record(command: str, name: str = "", undoes: tuple[str, ...] | None = None) -> RunRecord:
-    """Make the record of a run."""
     return RunRecord("", "", {}, 0, 0, 0, 0, {}, id=name, command=command, undoes=undoes)
 
 
 def named(number: int) -> str:
-    """Make an id."""
     return f"20260101-{number:06}-0000"
 
 

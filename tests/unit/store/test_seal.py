@@ -37,7 +37,6 @@ def test_a_flip_in_the_key_of_a_seal_is_found(tmp_path: Path) -> None:
 
 
 def record(name: str) -> bytes:
-    """Return a line record."""
     return LineRecord(sha256(name.encode()).hexdigest(), None, sha256(f"new {name}".encode()).hexdigest()).encode()
 
 

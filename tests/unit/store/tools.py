@@ -49,7 +49,6 @@ def shorter(line: bytes) -> bytes:
 
 
 def shortened(content: bytes) -> bytes:
-    """Return a whole session after a rewrite."""
     return b"".join(map(shorter, content.splitlines(keepends=True)))
 
 
@@ -211,7 +210,6 @@ def _record(kind: str, **values: object) -> bytes:
 
 
 def digest(line: bytes) -> str:
-    """Return a line's SHA-256 in hex."""
     return sha256(line).hexdigest()
 
 
