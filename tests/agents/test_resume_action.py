@@ -19,7 +19,6 @@ SESSIONS = ".GITCLAW/state/sessions"
 
 @pytest.mark.parametrize("originals", ["commit", "none"])
 def test_the_next_job_goes_on_with_the_session(originals: str, tmp_path: Path) -> None:
-    """With the same messages, in fewer bytes."""
     need(MIDDLE in pi.versions(), f"pi {MIDDLE}")
     repository = Repository(tmp_path / "work")
     folder = repository.folder / SESSIONS

@@ -77,7 +77,6 @@ NO_MARKERS = [
 
 @pytest.mark.parametrize("line", NO_MARKERS, ids=repr)
 def test_what_git_does_not_write_is_copied(tmp_path: Path, line: bytes) -> None:
-    """As every line that is not understood."""
     path = tmp_path / "s.jsonl"
     lines = split(fixture("pi-anthropic.jsonl"))
     path.write_bytes(b"".join([*lines[:9], line, *lines[9:]]))

@@ -70,7 +70,6 @@ def test_whatever_it_is_called(tmp_path: Path, elsewhere: bool) -> None:
 @pytest.mark.parametrize("place", ["hidden", "plain"])
 @pytest.mark.parametrize("name", NAMES)
 def test_damage_is_found_whatever_it_is_called(tmp_path: Path, name: str, place: str) -> None:
-    """It ended with 0, and said nothing."""
     (path,) = compressed(tmp_path, name)
     if place == "plain":
         make_plain(path)
@@ -149,7 +148,6 @@ def test_a_folder_that_is_named_in_a_sessions_place(tmp_path: Path) -> None:
 
 
 def test_what_the_message_says_brings_a_moved_session_back(tmp_path: Path) -> None:
-    """From the old path, where a link lies."""
     (path,) = compressed(tmp_path, "s.jsonl")
     a_link(path)
     code, said = told(f"restore --from-markers --originals {path}", tmp_path / "moved")
@@ -206,7 +204,6 @@ def test_commands_in_messages_can_be_copied(tmp_path: Path, folder: str) -> None
 
 @pytest.mark.parametrize("command", ["verify", "restore"])
 def test_names_of_files_in_commands_too(tmp_path: Path, command: str) -> None:
-    """Of the originals that are left, say."""
     (path,) = compressed(tmp_path, "a b.jsonl")
     store = store_in(path)
     store.originals.write_bytes(store.originals.read_bytes()[:-1])

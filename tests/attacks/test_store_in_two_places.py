@@ -219,7 +219,6 @@ def test_a_backup_folder_that_is_the_folder_beside(tmp_path: Path) -> None:
 
 @EVERYWHERE
 def test_without_the_option(session: Path) -> None:
-    """The store goes on beside the session."""
     assert invoke(*COMPRESS, session).exit_code == 0
     assert store_in(session).is_beside
     assert invoke("restore", session).exit_code == 0

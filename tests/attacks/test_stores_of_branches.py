@@ -313,7 +313,6 @@ PLANTS = [in_plain_names, in_a_local_folder, in_all_of_them]
 
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_hidden_store_outlives_the_branch_of_a_stranger(tmp_path: Path, plant: Callable[[Path], None]) -> None:
-    """Whatever it has where ours may be."""
     mine, path = worked(tmp_path)
     before = {name: content for name, content in everything(own_folder(path)).items() if name.startswith("s.")}
     of_a_stranger(mine, plant)
@@ -1027,7 +1026,6 @@ def of_other_sessions(packs: Path, name: str) -> None:
 def test_a_pack_outlives_a_branch_that_has_one_of_its_name(
     tmp_path: Path, plant: Callable[[Path, str], None], place: str, back: bool
 ) -> None:
-    """`unpack` brings every session back."""
     origin = Repository(tmp_path / "origin")
     (origin.folder / "README").write_text("hi\n")
     origin.commit()

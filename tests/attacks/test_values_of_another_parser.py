@@ -144,7 +144,6 @@ def test_a_session_that_holds_one_is_compressed(tmp_path: Path, build: Build, va
 
 @EACH_IN_DOCUMENTS
 def test_one_that_stands_around_the_messages(tmp_path: Path, build: Build, value: bytes) -> None:
-    """In a header, say, which is copied."""
     was = build()
     path = compressed(tmp_path, was)
     path.write_bytes(path.read_bytes().replace(b"{", b'{"new": ' + value + b", ", 1))

@@ -127,7 +127,6 @@ def test_forget_chooses_stores_of_sessions_that_are_gone(gone: Path, agents: Pat
 
 
 def test_a_document_of_restore(agents: Path) -> None:
-    """What was restored, and what failed."""
     run("compress", agents / CODEX, agents / LARGE)
     store_in(agents / LARGE).originals.unlink()
     files = {Path(each["path"]).name: each for each in document("restore", agents / CODEX, agents / LARGE)["files"]}

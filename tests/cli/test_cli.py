@@ -270,7 +270,6 @@ def lying(folder: Path) -> int:
 
 
 def test_the_figures_are_those_of_the_disk(session: Path) -> None:
-    """What the line says is what lies there."""
     before = session.stat().st_size
     stats = one("compress", session)
     folder = store_in(session).folder
@@ -353,7 +352,6 @@ def test_check(session: Path) -> None:
 
 
 def test_the_json_document(session: Path) -> None:
-    """Its schema and exactly its fields."""
     put(session.with_name("small.jsonl"), "bom.jsonl")
     session.with_name("none.jsonl").write_bytes(b"x" * 200_000)
     result = run("compress", "session.jsonl", "small.jsonl", "none.jsonl", "--json")
@@ -463,7 +461,6 @@ def test_markers_without_a_journal_are_told(compressed: Path) -> None:
 
 
 def test_keep_turns(session: Path) -> None:
-    """The fewer turns stay, the more goes."""
     none = one("compress", "--dry-run", "--keep-turns", "0", session)
     two = one("compress", "--dry-run", "--keep-turns", "2", session)
     four = one("compress", "--dry-run", session)
@@ -739,7 +736,6 @@ def test_a_folder_that_is_named_by_a_link_is_walked(session: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_read_is_3(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is named, and all others are taken."""
     for name in ("a", "b", "c"):
         (here / name).mkdir()
         put(here / name / "session.jsonl")
@@ -1691,7 +1687,6 @@ def test_forget_a_session_that_is_gone(compressed: Path) -> None:
 
 
 def test_forget_a_session_that_is_gone_from_a_backup_dir(session: Path) -> None:
-    """That of the command, in a walk too."""
     assert run("compress", "--backup-dir", "kept", session).exit_code == 0
     session.unlink()
     assert "session gone" not in run("forget", "--yes", ".").stdout

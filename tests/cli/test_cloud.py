@@ -338,7 +338,6 @@ def test_a_policy_near_a_session_does_not_count(session: str, bucket: Any, here:
     ],
 )
 def test_what_cannot_be_is_refused_by_name(session: str, arguments: tuple[str, ...], code: int, said: str) -> None:
-    """With what to do, and nothing done."""
     done = run(*arguments)
     assert done.exit_code == code
     assert said in " ".join(done.stderr.split())

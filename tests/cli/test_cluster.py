@@ -327,7 +327,6 @@ def refused(*options: str, folder: Path) -> str:
 def test_what_is_asked_for_must_be_there(
     options: tuple[str, ...], said: str, archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Exit code 2, and nothing is done."""
     monkeypatch.setattr(cluster, "_CONNECT", 1)
     assert said in refused(*options, folder=archive)
 

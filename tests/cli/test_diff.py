@@ -119,7 +119,6 @@ def test_it_ends_with_its_reader(compressed: Path) -> None:
 
 @pytest.mark.parametrize("named", ["session.jsonl", "."])
 def test_on_a_terminal_it_goes_through_the_pager(compressed: Path, named: str) -> None:
-    """Of which the reader may leave early."""
     ours, its = pty.openpty()
     environment = os.environ | {"PAGER": "sh -c 'head -1; echo PAGED'", "TERM": "dumb"}
     command = [sys.executable, "-m", "sessioncompress", "diff", named]

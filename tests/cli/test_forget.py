@@ -80,7 +80,6 @@ def test_it_fits_into_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_one_that_is_refused_is_told_beside_the_question(folder: Path) -> None:
-    """The others are asked for and deleted."""
     (folder / "link.jsonl").symlink_to("one.jsonl")
     result = run("forget", *NAMES, "link.jsonl", answer="y\n")
     assert (result.exit_code, is_kept(folder)) == (4, [False, False])

@@ -155,7 +155,6 @@ def test_of_what_is_gone_the_oldest(folder: Path) -> None:
 
 @pytest.mark.parametrize("is_there", ["not there", "empty"])
 def test_a_folder_that_may_be_on_a_disk_that_is_off(tmp_path: Path, is_there: str) -> None:
-    """The originals in a backup folder stay."""
     policy = replace(EAGER, backup_dir=str(tmp_path / "backup"))
     (folder := tmp_path / "disk").mkdir()
     path = write(folder, session())
@@ -184,7 +183,6 @@ def test_a_session_that_is_packed_meanwhile(folder: Path) -> None:
 
 @pytest.mark.parametrize("harm", ["the journal is cut", "no journal"])
 def test_what_is_damaged_goes_by_no_option(folder: Path, harm: str) -> None:
-    """It may be mended; the others are done."""
     journal = store_in(folder / "c.jsonl").journal
     journal.write_bytes(b'{"type":"run"}\n')
     if harm == "no journal":
@@ -235,7 +233,6 @@ def test_the_document(folder: Path) -> None:
     ],
 )
 def test_bad_input(folder: Path, arguments: list[str], said: str) -> None:
-    """Exit code 2, and nothing is done."""
     done = run(*arguments, folder)
     assert done.exit_code == 2
     assert said in " ".join(done.stderr.split())

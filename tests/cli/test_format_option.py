@@ -56,7 +56,6 @@ def test_whatever_it_is_taken_for_it_comes_back(tmp_path: Path, name: str, form:
 @pytest.mark.parametrize("form", NAMES)
 @pytest.mark.parametrize("raw", [case[1] for case in NOT_UNDERSTOOD], ids=[case[0] for case in NOT_UNDERSTOOD])
 def test_where_nothing_is_understood_nothing_changes(tmp_path: Path, raw: bytes, form: str) -> None:
-    """Nor does anything come to lie beside it."""
     path = tmp_path / "session.jsonl"
     path.write_bytes(raw)
     before = snapshot(path)

@@ -55,7 +55,6 @@ def claude(words: str) -> bytes:
 
 @pytest.mark.parametrize(("arguments", "said"), ROWS)
 def test_usage_errors(here: Path, arguments: tuple[str, ...], said: str) -> None:
-    """They change nothing and say what to do."""
     result = run(*arguments)
     assert result.exit_code == 2
     assert said in result.stderr
@@ -394,7 +393,6 @@ def old_prompt(path: Path) -> str:
 
 
 def test_other_commands_see_it(work: Path) -> None:
-    """As they see one that is not packed."""
     plain = document("stats", work)["files"]
     checked = run("verify", work).stdout
     ref = next(
@@ -450,7 +448,6 @@ def test_what_stands_above_the_first_turn_has_none(here: Path) -> None:
 
 
 def test_what_is_found_is_printable(here: Path) -> None:
-    """Whatever it is, and however long."""
     write(here, claude(f"{'x' * 500}\x1b[31mneedle{'y' * 500}"), "s.jsonl")
     result = run("search", "needle", here)
     assert "\x1b" not in result.stdout

@@ -88,7 +88,6 @@ def test_a_line_has_the_title(monkeypatch: pytest.MonkeyPatch, title: str, says:
 
 
 def test_paths_and_ids_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole, each in a line of its own."""
     shown = click.unstyle(printed(monkeypatch, 80, "-v").output).splitlines()
     assert shown[2:4] == [f"  ~{PATH.removeprefix('/home/someone')}", "  x"]
 
@@ -123,7 +122,6 @@ def test_a_list_longer_than_the_screen_ends_with_what_comes_first(monkeypatch: p
 
 
 def test_piped_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With tabs, full paths and no colors."""
     said = printed(monkeypatch, 0).output
     assert f"claude-code\t{PROJECT}\t0 min\t219.0 MB\t~99.0 MB\tyes\t{PATH}\tAdd a webhook. that" in said
     assert f"{PATH}: 924 KB -> 331 KB (-64 %)\n" in said

@@ -164,7 +164,6 @@ def test_pages_show_commands() -> None:
 
 
 def test_every_exit_code_is_there() -> None:
-    """One row each, and the order of several."""
     text = page("docs/reference/exit-codes.md")
     assert [int(first) for first in rows(text) if first.isdecimal()] == list(EXIT_CODES)
     order = re.search(r"the first of ([\d, ]+) is used\.", text)
@@ -421,7 +420,6 @@ def test_fields_of_results_are_those_of_json_in_snake_case() -> None:
 
 
 def test_every_error_is_there_with_its_exit_code() -> None:
-    """And no class that does not exist."""
     told = {
         first.strip("`"): int(rest.split("|")[0])
         for first, rest in rows(section(LIBRARY, "Errors")).items()

@@ -212,7 +212,6 @@ def test_its_header_names_it(name: str) -> None:
 def test_its_folders_are_found(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str, usual: str, pattern: str
 ) -> None:
-    """In the home, and where a variable says."""
     for name in HOMES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

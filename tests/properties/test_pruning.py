@@ -253,7 +253,6 @@ HAS_NO_WORDS: list[tuple[str, Callable[[], bytes], str]] = [
 
 @pytest.mark.parametrize(("scene", "name"), [case[1:] for case in HAS_NO_WORDS], ids=[case[0] for case in HAS_NO_WORDS])
 def test_our_marker_where_the_agent_has_no_words(tmp_path: Path, scene: Callable[[], bytes], name: str) -> None:
-    """And no mark is added, or changed."""
     path = write(tmp_path, scene(), name)
     before = next(results(scene()))
     compress(path, NATIVE)

@@ -33,7 +33,6 @@ def test_the_fixture_on_disk_is_what_its_story_makes(name: str) -> None:
 
 
 def test_make_check_agrees() -> None:
-    """`fixtures/make.py --check` exits 0."""
     done = subprocess.run([sys.executable, str(FIXTURES / "make.py"), "--check"], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
 
@@ -46,7 +45,6 @@ def test_no_other_fixture_lies_there() -> None:
 
 @pytest.mark.parametrize("name", sorted(STORIES))
 def test_a_fixture_is_small(name: str) -> None:
-    """As few bytes as show what it is for."""
     size = len(STORIES[name].data())
     assert size < MOST_BYTES, f"{name} has {size:,} bytes; shorten its story: {MOST_BYTES:,} are the most"
 

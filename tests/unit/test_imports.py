@@ -140,7 +140,6 @@ def imports(module: str) -> Iterator[tuple[str, int]]:
 
 
 def test_every_module_has_its_layer() -> None:
-    """And every name of the table is a module."""
     tops = {module.split(".")[0] for module in MODULES}
     assert sorted(ROOMS) == sorted(tops)
 

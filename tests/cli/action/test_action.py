@@ -172,7 +172,6 @@ def test_sessions_are_compacted_first_where_that_is_asked_for(repository: Reposi
 
 
 def test_sessions_are_compacted_by_their_rule(repository: Repository, job: Job) -> None:
-    """Without one nothing is done at all."""
     done = job.use({**USED, "compact": "if-due"})
     assert done.exit_code == 2
     assert "which does not say when to write a summary" in done.log

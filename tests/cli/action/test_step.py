@@ -169,7 +169,6 @@ TO_COMPACT: Mapping[str, tuple[Mapping[str, str], list[str]]] = {
 
 @pytest.mark.parametrize("name", TO_COMPACT)
 def test_what_comes_first_is_asked_for_what_the_inputs_say(name: str) -> None:
-    """Nothing, unless the workflow wants it."""
     given, expected = TO_COMPACT[name]
     environ = {**GIVEN, "SESSIONCOMPRESS_COMPACT": name}
     environ |= {f"SESSIONCOMPRESS_{key}": value for key, value in given.items()}

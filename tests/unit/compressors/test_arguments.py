@@ -234,7 +234,6 @@ PROGRAMS: list[tuple[str, str, list[str]]] = [
 @pytest.mark.parametrize("case", PROGRAMS, ids=[case[0] for case in PROGRAMS])
 @pytest.mark.parametrize("form", ["preview", "reference"])
 def test_a_program_keeps_its_commands_and_the_files_of_its_patches(form: str, case: tuple[str, str, list[str]]) -> None:
-    """Without previews the files alone."""
     _, program, expected = case
     policy = EAGER if form == "preview" else replace(EAGER, preview_share=0, preview_max_bytes=0)
     new = one({"input": program}, policy)["input"]

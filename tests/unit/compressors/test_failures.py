@@ -200,7 +200,6 @@ LONG = [
 
 @pytest.mark.parametrize(("line", "stays"), [row[1:] for row in LONG], ids=[row[0] for row in LONG])
 def test_of_failures_that_are_all_too_long_a_part_of_the_first_stays(line: str, stays: str) -> None:
-    """Where one fits, that alone stays."""
     text = BEFORE + line * 3 + BEHIND
     new = preview(text, 160, Wording("a" * 12), keep=lines_of(text, flagged=True))
     assert new.count(stays) == 1

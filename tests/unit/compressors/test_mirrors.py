@@ -92,7 +92,6 @@ GONE: list[tuple[str, Scene]] = [
 
 @pytest.mark.parametrize("scene", [case[1] for case in GONE], ids=[case[0] for case in GONE])
 def test_details_go_whole(scene: Scene) -> None:
-    """The key with them; the result stays."""
     found = after(scene())
     assert details(found) == ["missing"]
     assert [entry["message"]["content"] for entry in found if entry.get("message", {}).get("role") == "toolResult"] == [
@@ -113,7 +112,6 @@ def test_details_of_a_skill_file_go_whole(tool: str) -> None:
 
 
 def test_of_a_tool_we_do_not_know_the_newest_stays() -> None:
-    """Of each such tool on the live path."""
     found = details(after(session({"items": [DIFF]}, "todo", times=3)))
     assert found == ["missing", "missing", {"items": [DIFF]}]
     assert details(after(branched())) == [{"items": [DIFF]}, "missing"]

@@ -244,7 +244,6 @@ def test_a_few_control_characters_make_nothing_binary() -> None:
 
 
 def test_the_newest_show_their_first_lines() -> None:
-    """As long as a part of the budget lasts."""
     found = indexes(*(f"(gauge_{number});\n{FILLER * 6}" for number in range(40)), policy=BALANCED)
     first = [each.first and bool(each.line()) for each in found]
     assert 0 < sum(first) < 40
@@ -282,7 +281,6 @@ def test_one_result_may_take_the_budget_of_others() -> None:
 
 @pytest.mark.parametrize("most", [0, 1, 9, 40, 160, 640, 2_000])
 def test_no_index_is_longer_than_the_most(most: int) -> None:
-    """However much of the budget is left."""
     found = indexes(MANY, FILLER * 90, policy=replace(ROOMY, preview_max_bytes=most))
     assert len(found[0].line()) <= most
     if most >= 40:

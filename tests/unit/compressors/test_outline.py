@@ -133,7 +133,6 @@ def test_the_lines_that_report_a_failure_stay_between() -> None:
     ids=["one word", "CJK", "line ends", "spaces", "control", "quotes", "CRLF", "emoji"],
 )
 def test_an_outline_is_two_short_lines_of_the_text(text: str) -> None:
-    """Whatever the text is; and it adds up."""
     new = outlined(text)
     if new != text:
         assert marker.adds_up(new)

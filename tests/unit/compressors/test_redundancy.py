@@ -251,7 +251,6 @@ def test_a_copy_that_the_text_repeats_is_not_named() -> None:
 
 
 def test_a_copy_that_stays_is_named_whatever_supersedes_it() -> None:
-    """As one in the recent context does."""
     made = PiSession()
     made.user("Go.")
     made.step(*BASH)

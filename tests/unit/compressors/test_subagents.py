@@ -54,7 +54,6 @@ LEFT_ALONE: list[tuple[str, Callable[[], bytes]]] = [
 
 @pytest.mark.parametrize("scene", [case[1] for case in LEFT_ALONE], ids=[case[0] for case in LEFT_ALONE])
 def test_left_alone(scene: Callable[[], bytes]) -> None:
-    """And none of it counts as removable."""
     data = scene()
     view = view_of(data)
     assert texts_of(data) == texts_of(data, replace(EAGER, turn_threshold_before_compress=99))
@@ -80,7 +79,6 @@ def test_a_long_one_keeps_what_sums_it_up() -> None:
 
 
 def test_headings_go_before_bullets_and_bullets_before_paragraphs() -> None:
-    """Where there is no room for all of them."""
     new = texts_of(
         reports("".join(f"# Part {n} of it\n\nText {n} begins.\n\n- Bullet {n}\n\n{REST}\n" for n in range(90)))
     )[0]
@@ -112,7 +110,6 @@ def test_output_is_no_report(scene: Callable[[], bytes], policy: Policy) -> None
 
 @pytest.mark.parametrize("tool", ["Task", "Agent"])
 def test_the_subagents_of_claude_code(tool: str) -> None:
-    """By both names that the tool has had."""
     made = ClaudeSession()
     made.user("Go.")
     made.step(tool, {"prompt": "Look."}, sized(4_000))

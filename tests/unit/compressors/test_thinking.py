@@ -82,7 +82,6 @@ REMOVED: list[tuple[str, Scene, list[str]]] = [
 
 @pytest.mark.parametrize(("scene", "left"), [case[1:] for case in REMOVED], ids=[case[0] for case in REMOVED])
 def test_thinking_goes_whole(scene: Scene, left: list[str]) -> None:
-    """The other parts stay as they were."""
     data = scene()
     assert parts_of(after(data)[2]) == left
     kept = [part for part in entries(data)[2]["message"]["content"] if "hinking" not in part["type"]]
@@ -90,7 +89,6 @@ def test_thinking_goes_whole(scene: Scene, left: list[str]) -> None:
 
 
 def test_redacted_thinking_may_be_the_latest() -> None:
-    """Then it stays, and what is older goes."""
     made = PiSession()
     made.user("Go.")
     made.assistant(thinking(LONG), "One.")
@@ -127,7 +125,6 @@ def test_strip_thinking_off_keeps_all() -> None:
 
 
 def test_a_signature_is_whole_or_gone() -> None:
-    """No thinking is ever changed or unsigned."""
     made = PiSession()
     for number in range(6):
         made.user("Go.")

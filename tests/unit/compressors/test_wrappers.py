@@ -71,7 +71,6 @@ def test_tags_stand_in_pairs(text: str, budget: int) -> None:
 
 @pytest.mark.parametrize("text", [case[1] for case in BESIDE], ids=[case[0] for case in BESIDE])
 def test_a_note_beside_a_result_takes_none_of_its_room(text: str) -> None:
-    """It goes whole, however much would fit."""
     assert SAYS not in preview(text, 640, Wording(None), part=own_part(text))
 
 

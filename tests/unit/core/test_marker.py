@@ -262,7 +262,6 @@ def test_amounts(size: int, expected: str) -> None:
 
 @pytest.mark.parametrize(("counts", "expected"), [case[1:] for case in LEFT_OUT], ids=[case[0] for case in LEFT_OUT])
 def test_how_much_was_left_out(counts: tuple[int, int, int], expected: str) -> None:
-    """Lines only where there are several."""
     assert marker.left_out(*counts) == expected
 
 

@@ -56,7 +56,6 @@ def test_a_text_is_parsed_like_bytes() -> None:
 
 
 def test_any_json_is_as_deep_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compared with walking through it."""
     monkeypatch.setattr(jsonl, "DEEPEST", 4)
     dice = random.Random(7)
 

@@ -30,7 +30,6 @@ SIZES = [
 
 @pytest.mark.parametrize(("size", "said"), SIZES)
 def test_sizes(size: int, said: str) -> None:
-    """In the unit that leaves few digits."""
     assert kb(size) == said
 
 

@@ -492,7 +492,6 @@ DEAD: list[tuple[str, Scene, list[int]]] = [
 
 @pytest.mark.parametrize(("scene", "expected"), [case[1:] for case in DEAD], ids=[case[0] for case in DEAD])
 def test_what_no_model_sees_again(scene: Scene, expected: list[int]) -> None:
-    """Before a compaction on the live path."""
     assert sorted(survey_of(scene().bytes()).shape.dead) == expected
 
 
@@ -639,7 +638,6 @@ def test_a_copy_for_the_screen_keeps_its_type(shown: Any, good: Callable[[Any], 
 
 
 def test_what_a_subagent_said_on_its_way_goes() -> None:
-    """Its place, its ids and its times stay."""
     made = begun()
     said = {"type": "assistant", "message": {"role": "assistant", "content": [text(LONG)]}, "uuid": "x"}
     made.progress("c1", type="agent_progress", message=said, prompt=OTHER, normalizedMessages=[{"x": LONG}])
@@ -752,7 +750,6 @@ def test_the_exit_code_of_a_failed_command_stays() -> None:
 
 
 def test_what_hooks_and_progress_repeat_goes_with_the_result() -> None:
-    """However little it is, and however new."""
     made = begun()
     call = made.step("Bash", {"command": "make"}, LONG)
     made.note("progress", parentToolUseID=call, data={"type": "bash_progress", "output": LONG[:300]})

@@ -189,7 +189,6 @@ def test_the_command_of_a_local_shell_call_is_shortened() -> None:
 
 
 def test_an_output_keeps_how_its_command_ended() -> None:
-    """Of what stands above it that alone."""
     data = old(lambda made: made.run("tail x", LONG))
     before, new = (payloads(each, "function_call_output")[0]["output"] for each in (data, after(data, EAGER)))
     assert "Wall time" in before
@@ -569,7 +568,6 @@ def test_turns_that_were_taken_back_are_old_and_end_nothing() -> None:
 
 @pytest.mark.parametrize(("back", "turns"), [(0, 3), (1, 2), (2, 1), (3, 0), (9, 0), (-1, 3)])
 def test_as_many_turns_as_it_says_are_taken_back(back: int, turns: int) -> None:
-    """All of them where there are no more."""
     made = Rollout()
     for number in range(3):
         made.user(str(number)).end("Yes.")

@@ -134,7 +134,6 @@ def test_a_response_that_is_protected_in_part_stays() -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_no_response_of_a_fixture_is_parted(preset: str) -> None:
-    """Whatever else becomes of its lines."""
     data = fixture("codex.jsonl")
     assert parted(entries(data), entries(after(data, PRESETS[preset]))) == []
 

@@ -247,7 +247,6 @@ def test_documents_by_what_they_hold(outer: Any, messages: list[Any], name: str 
 
 @pytest.mark.parametrize("name", ALL)
 def test_fixtures(name: str) -> None:
-    """Every one is whose its story says."""
     assert of_file((FIXTURES / name).read_bytes()) == STORIES[name].form
 
 
@@ -291,7 +290,6 @@ MISNAMED = [("cluade", "claude-code"), ("codx", "codex"), ("geminy", "gemini"), 
 
 @pytest.mark.parametrize(("name", "agent"), NAMED)
 def test_an_agent_has_usual_names_too(name: str, agent: str) -> None:
-    """All lead to the one that we print."""
     assert agent_named(name) == agent
     assert format_named(name).name == agent
 

@@ -90,7 +90,6 @@ def test_the_blocks_of_an_answer() -> None:
 
 
 def test_the_blocks_of_a_result() -> None:
-    """Its texts, its pictures, its details."""
     found = read(RESULT)
     assert [(block.kind, block.path[1:], block.tool, block.call) for block in found.blocks] == [
         (Kind.RESULT, ("content", 0, "text"), "write", "call_1"),
@@ -200,7 +199,6 @@ OUTPUTS: list[tuple[str, dict[str, Any], list[tuple[Kind, JsonPath, str]]]] = [
 
 @pytest.mark.parametrize(("entry", "blocks"), [case[1:] for case in OUTPUTS], ids=[case[0] for case in OUTPUTS])
 def test_what_is_no_result_is_an_output(entry: dict[str, Any], blocks: list[Any]) -> None:
-    """And may become what stands for it."""
     found = read(entry)
     assert [(block.kind, block.path, block.tool) for block in found.blocks] == blocks
     assert found.role is Role.OTHER
@@ -409,7 +407,6 @@ def test_a_tool_is_known_in_any_spelling(tool: str) -> None:
 
 
 def test_what_a_model_reads_is_counted() -> None:
-    """Texts and arguments; details are not."""
     result = {**RESULT, "message": {**RESULT["message"], "content": [text(LONG)]}}
     assert read(result).reads - values.RESULT == read(result).io == len(LONG)
     assert read(message(role="user", content=[text("12345")])).reads == 5

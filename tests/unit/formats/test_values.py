@@ -217,7 +217,6 @@ def left(raw: bytes, size: int) -> bytes | None:
     ids=[case[0] for case in STAYS] + [case[0] for case in CHANGED],
 )
 def test_only_long_strings_are_emptied(monkeypatch: pytest.MonkeyPatch, raw: str, expected: str) -> None:
-    """However the line is cut into pieces."""
     monkeypatch.setattr(values, "_LONGEST_STRING", 40)
     for size in range(1, 80):
         assert left(raw.encode(), size) == expected.encode()

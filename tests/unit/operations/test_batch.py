@@ -270,7 +270,6 @@ def test_a_process_whose_parent_is_killed_ends_behind_its_file(tmp_path: Path) -
 
 
 def test_an_error_comes_back_whole() -> None:
-    """With all its parts, and its exit code."""
     error = became_of(tasks(partial(fail, "a word")))[0].error
     assert isinstance(error, Damaged)
     assert str(error) == "x.jsonl:3: a word. It is as it was. Do something."

@@ -504,7 +504,6 @@ def test_a_call_that_only_its_agent_reads_may_name_any_file(tmp_path: Path) -> N
 
 
 def test_the_statistics_add_up(tmp_path: Path) -> None:
-    """What the report says is what was done."""
     path = write(tmp_path, fixture("pi-responses.jsonl"))
     before = split(path.read_bytes())
     stats = compress(path)

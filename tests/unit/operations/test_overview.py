@@ -76,7 +76,6 @@ def test_the_uses_of_a_session_are_in_it(tmp_path: Path) -> None:
 
 
 def test_names_of_strangers_are_cut_and_made_printable(tmp_path: Path) -> None:
-    """Also where there are many of them."""
     made = PiSession(cwd="/home/user/\u202egnp").opening()
     made.user("Go.")
     for number in range(150):

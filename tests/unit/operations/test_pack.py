@@ -173,7 +173,6 @@ def test_what_no_index_can_name_stays(tmp_path: Path, place: str, year: int) -> 
 
 
 def test_an_index_that_does_not_read_back_takes_no_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one of too many sessions does not."""
     monkeypatch.setattr("sessioncompress.store.pack.LONGEST_INDEX", 100)
     was = sessions_in(tmp_path / "s")
     assert [type(each.error) for each in pack(tmp_path / "s")] == [FileFailed]

@@ -391,7 +391,6 @@ def test_lines_that_were_written_anew_are_known_where_entries_have_no_ids(name: 
 
 @pytest.mark.parametrize("name", ["codex.jsonl", "chat.jsonl", "pi-anthropic.jsonl"])
 def test_of_a_line_that_was_deleted_no_other_is_taken_for_it(name: str, tmp_path: Path) -> None:
-    """Though many look alike; it is missing."""
     path = write(tmp_path, fixture(name))
     compress(path, GREEDY)
     lines = split(path.read_bytes())
@@ -883,7 +882,6 @@ def test_what_the_journal_says_of_a_value_must_be_so(tmp_path: Path, wrong: tupl
     "name", sorted(path.name for path in FIXTURES.glob("*.jsonl") if not path.name.startswith("look-alike"))
 )
 def test_from_markers_gives_the_texts_of_every_fixture_back(tmp_path: Path, name: str) -> None:
-    """As far as markers stand for them."""
     path = write(tmp_path, fixture(name))
     if compress_session(path, EAGER).status is not Status.COMPRESSED:
         return
@@ -907,7 +905,6 @@ def _is_usual(line: bytes) -> bool:
 
 
 def test_a_session_that_was_restored_by_markers_is_compressed_again(tmp_path: Path) -> None:
-    """And restored to what it was then."""
     path = compressed(tmp_path, session(ResponsesSession()))
     path.write_bytes(reserialised(path.read_bytes()))
     restore_session(path, from_markers=True)

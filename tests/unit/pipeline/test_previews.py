@@ -168,7 +168,6 @@ def test_results_come_the_newest_first(tmp_path: Path) -> None:
 
 
 def test_the_newest_result_shows_a_name(tmp_path: Path) -> None:
-    """The older ones with the same show none."""
     made = PiSession()
     made.user("Go.")
     for number in range(3):

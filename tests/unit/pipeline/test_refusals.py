@@ -78,7 +78,6 @@ def test_what_nobody_knows(tmp_path: Path, raw: bytes, said: str) -> None:
 
 @pytest.mark.parametrize(("raw", "said", "remedy"), [case[1:] for case in KNOWN], ids=[case[0] for case in KNOWN])
 def test_what_is_known(tmp_path: Path, raw: bytes, said: str, remedy: str) -> None:
-    """By name, with what to do instead."""
     error = refused(tmp_path, raw)
     assert error.what.startswith("this is ")
     assert said in error.what

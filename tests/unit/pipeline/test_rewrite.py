@@ -41,7 +41,6 @@ def test_a_line_that_would_not_become_smaller_is_left() -> None:
 
 
 def test_a_replacement_that_would_grow_is_dropped_alone() -> None:
-    """The other changes of the line are made."""
     made = PiSession()
     made.user("Go.")
     made.step("bash", {"command": "make"}, [{"type": "text", "text": LONG}, {"type": "text", "text": "short"}])

@@ -148,7 +148,6 @@ def test_each_rule_decides_by_its_definition(
 
 
 def test_every_rule_has_its_table() -> None:
-    """And every action is some rule's answer."""
     assert set(CASES) == {rule.value for rule in Rule}
     assert {action for cases in CASES.values() for *_, action in cases} == set(Action)
 

@@ -217,7 +217,6 @@ DUE: dict[str, Callable[[Life], Policy]] = {
 
 @pytest.mark.parametrize("name", DUE)
 def test_what_is_due(life: Life, name: str) -> None:
-    """Then a run opens the session and sees."""
     assert not life.says(DUE[name](life))
 
 

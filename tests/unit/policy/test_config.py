@@ -433,7 +433,6 @@ def test_the_journal_says_what_is_not_the_default() -> None:
 
 @pytest.mark.parametrize("name", Policy.__struct_fields__)
 def test_every_field_is_checked(name: str) -> None:
-    """No field takes what no field can be."""
     wrong: dict[str, Any] = {name: object()}
     with pytest.raises(UsageError, match=f"the policy's {name} is <object "):
         Policy(**wrong)

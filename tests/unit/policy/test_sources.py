@@ -213,7 +213,6 @@ def test_one_from_where_the_command_runs_is_none(clone: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
 def test_one_that_others_may_write_is_ignored(clone: Path, configuration: Path, mode: int) -> None:
-    """With a warning that says what to do."""
     write(configuration, {"keepBackup": False}).chmod(mode)
     warned: list[str] = []
     policies = Policies(warn=warned.append)
@@ -301,7 +300,6 @@ def test_a_link_that_the_user_made_is_followed(clone: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("text", ['{"level": 9}', '{"x": {"session": 1}}', '{"sessions": {}}'])
 def test_another_tools_file_is_passed_over(clone: Path, text: str) -> None:
-    """Without a word, whatever is in it."""
     (clone / "sessions" / "compression.json").write_text(text)
     write(clone / "compression.json", {"protectTokens": 7})
     assert policy_for(clone / "sessions" / "s.jsonl").protect_tokens == 7
@@ -338,7 +336,6 @@ def test_what_cannot_be_read_as_json_is_an_error(clone: Path, text: str) -> None
 
 
 def test_a_loop_of_links_and_a_dangling_one_are_no_files(clone: Path) -> None:
-    """Nor is anything else that holds nothing."""
     (clone / "compression.json").symlink_to("compression.json")
     (clone / "sessions" / "compression.json").symlink_to("none")
     (clone / ".GITCLAW").touch()

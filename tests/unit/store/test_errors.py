@@ -26,7 +26,6 @@ from sessioncompress.errors import (
 
 
 def test_rendering() -> None:
-    """All parts make one or two sentences."""
     error = FileFailed(
         "disk full", where="a/s.jsonl", line=7, state="The session was not changed.", remedy="Free some."
     )

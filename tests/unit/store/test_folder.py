@@ -150,7 +150,6 @@ def test_linked_folder_is_refused(folder: Path, tmp_path: Path) -> None:
 
 
 def test_linked_file_is_refused(folder: Path, tmp_path: Path) -> None:
-    """Nor does a linked file lead anywhere."""
     create(folder / "file")
     (folder / "link").symlink_to(tmp_path / "target")
     with pytest.raises(OSError, match="symbolic links"):

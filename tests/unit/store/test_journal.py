@@ -179,7 +179,6 @@ def test_what_stands_behind_the_last_run_was_never_committed() -> None:
 
 
 def test_a_torn_append_is_no_error_wherever_it_tore() -> None:
-    """And what was committed before it stays."""
     first = LINE.encode() + BLOCK.encode() + RUN.encode()
     second = LineRecord("ef" * 32, None, "01" * 32).encode() + BLOCK.encode() + RUN.encode()
     for cut in range(1, len(second), 3):
@@ -232,7 +231,6 @@ BAD: list[tuple[str, bytes]] = [
 
 @pytest.mark.parametrize("record", [case[1] for case in BAD], ids=[case[0] for case in BAD])
 def test_a_committed_record_that_cannot_be_read_is_damage(record: bytes) -> None:
-    """It names the line, and what to do."""
     number = record.count(b"\n")
     with pytest.raises(Damaged) as caught:
         parsed(record + RUN.encode())

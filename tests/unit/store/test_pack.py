@@ -65,7 +65,6 @@ def member(path: str) -> Member:
     ],
 )
 def test_tar_extracts_it(tmp_path: Path, name: str, mtime: int) -> None:
-    """With mode and time to the nanosecond."""
     tar = need("tar")
     need("zstd")
     source = tmp_path / "s"

@@ -139,7 +139,6 @@ def test_a_checkpoint_has_an_original_for_each_line() -> None:
 
 
 def test_a_checkpoint_says_how_its_summary_came_about() -> None:
-    """As far as there is something to say."""
     record = CheckpointRecord("pi", "endpoint", "tokens", ("ab" * 32,), (), (9, 1))
     full = record._replace(model="m", goal="given", trigger="manual", preserved='{"a":1}', summary="ef" * 32)
     assert decode(full.encode()) == full
