@@ -20,9 +20,7 @@ from tests.agents.rules import problems
 from tests.support.runs import form_of, survey_of, units
 
 DEFAULT = BALANCED
-SMALL = Policy(
-    compact=Compact(keep=CutRule.MESSAGES, keep_messages=10, min_dead_tokens=0, min_saved_tokens=0),
-)
+SMALL = Policy(compact=Compact(keep=CutRule.MESSAGES, keep_messages=10, min_dead_tokens=0, min_saved_tokens=0))
 """For the fixtures, which are smaller than what a compaction is made for."""
 
 HEAD = "[Extracted by sessioncompress from "

@@ -19,12 +19,7 @@ CORPUS = ROOT.parent / "shared" / "corpus"
 NO_THRESHOLDS = Policy(size_threshold_kb=0, min_saved_kb=0)
 """The shipped defaults, for sessions of any size."""
 
-LITTLE_PROTECTED = Policy(
-    size_threshold_kb=0,
-    min_saved_kb=0,
-    protect_tokens=500,
-    turn_threshold_before_compress=1,
-)
+LITTLE_PROTECTED = Policy(size_threshold_kb=0, min_saved_kb=0, protect_tokens=500, turn_threshold_before_compress=1)
 """Nearly everything is rewritten: what a resume bears here, it bears with any policy."""
 
 ARCHIVE = replace(PRESETS["archive"], size_threshold_kb=0, min_saved_kb=0)

@@ -18,11 +18,7 @@ from tests.agents.replies import TEXT
 from tests.agents.sessions import FIXTURES, NO_THRESHOLDS, of_corpus
 from tests.agents.standin import Request
 
-RUNS = [
-    ("claude-code", OLD),
-    ("claude-code", NEW),
-    ("claude-compacted", OLD),
-]
+RUNS = [("claude-code", OLD), ("claude-code", NEW), ("claude-compacted", OLD)]
 
 CORPUS_RUNS = [
     ("2dd48f89", OLD),  # progress lines that others hang on
@@ -35,10 +31,7 @@ SUMS_UP = "Your task is to create a detailed summary"
 """So the agent asks for a summary."""
 
 
-OF_WHAT_IS_KEPT = {
-    *("preservedSegment", "headUuid", "anchorUuid", "tailUuid"),
-    *("preservedMessages", "uuids"),
-}
+OF_WHAT_IS_KEPT = {*("preservedSegment", "headUuid", "anchorUuid", "tailUuid"), *("preservedMessages", "uuids")}
 """The older version, asked to, keeps nothing; when it does by itself, it writes only the first of these."""
 
 

@@ -42,10 +42,7 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
     ),
     "no prompt": ([model({"text": "A"})], ["the first content is not the user's"]),
     "two prompts": ([PROMPT, PROMPT], ["message 1: user follows user"]),
-    "a call without a result": (
-        [PROMPT, model(call()), PROMPT],
-        ["message 2: results of [] follow calls of ['ls']"],
-    ),
+    "a call without a result": ([PROMPT, model(call()), PROMPT], ["message 2: results of [] follow calls of ['ls']"]),
     "a result without a call": (
         [PROMPT, model({"text": "A"}), user(result())],
         ["message 2: results of ['ls'] follow calls of []"],
@@ -75,10 +72,7 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
         ["message 1: part: unknown name ['ref']"],
     ),
     "a part that holds nothing": ([PROMPT, model({"thought": True})], ["message 1: a part holds [], not one of them"]),
-    "a picture that is a text": (
-        [PROMPT, model({"inlineData": "AAAA"})],
-        ["message 1: inlineData is of another type"],
-    ),
+    "a picture that is a text": ([PROMPT, model({"inlineData": "AAAA"})], ["message 1: inlineData is of another type"]),
 }
 
 

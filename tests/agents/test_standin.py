@@ -120,10 +120,7 @@ def anthropic(*contents: Any) -> Body:
         (anthropic([{"type": "text", "text": " "}]), ["message 1 (assistant) has an empty text"]),
         (anthropic([UNSIGNED, {"type": "text", "text": "A"}]), ["a thinking block has no signature"]),
         (anthropic([{"type": "text", "text": "A", "x": 1}]), ["text: extra inputs are not permitted: ['x']"]),
-        (
-            anthropic([call("a") | {"input": "x"}], [result("a")]),
-            ["message 1: the arguments of a are no object"],
-        ),
+        (anthropic([call("a") | {"input": "x"}], [result("a")]), ["message 1: the arguments of a are no object"]),
         (anthropic([call("a|b")], [result("a|b")]), ["message 1: the call id a|b has characters that are not allowed"]),
     ],
 )
@@ -185,10 +182,7 @@ def chat_result(one: str) -> dict[str, Any]:
         ([chat_call("a"), {"role": "user", "content": "Go."}], ["call a has no result right after it"]),
         ([chat_result("a")], ["result a has no call right before it"]),
         ([{"role": "assistant", "content": None}], ["message 0 (assistant) has no content"]),
-        (
-            [chat_call("a", {}), chat_result("a")],
-            ["the arguments of ls are no string that holds an object"],
-        ),
+        ([chat_call("a", {}), chat_result("a")], ["the arguments of ls are no string that holds an object"]),
     ],
 )
 def test_the_rules_of_chat_completions(messages: list[Any], said: list[str]) -> None:

@@ -59,10 +59,7 @@ Act = Callable[[Repository], None]
 @contextmanager
 def user_of(state: Path) -> Iterator[None]:
     """Run as who keeps his key in that folder: another user, or the same on another machine."""
-    with (
-        mock.patch.object(machine, "_found", []),
-        mock.patch.dict(os.environ, XDG_STATE_HOME=str(state)),
-    ):
+    with mock.patch.object(machine, "_found", []), mock.patch.dict(os.environ, XDG_STATE_HOME=str(state)):
         yield
 
 

@@ -58,11 +58,7 @@ STATS = BudgetStats(
 HEAD = "s.jsonl: 50 % of the window in use, 5 of 10 tokens ({}); "
 WHY = "none: 5 tokens in use are within the threshold of 9; rule omp; "
 LINES = [
-    (
-        STATS,
-        "m, from our table",
-        "9 usable, estimated, none recorded, 1 message",
-    ),
+    (STATS, "m, from our table", "9 usable, estimated, none recorded, 1 message"),
     (
         replace(STATS, tokens_recorded=5, limits_from="session", messages=1200, usable=10),
         "m, from the session",
@@ -78,11 +74,7 @@ LINES = [
         "assumed, since the model is unknown",
         "9 usable, estimated, none recorded, 1 message, 3 since the last run 4,000 seconds ago",
     ),
-    (
-        replace(STATS, model="m\x1b[31m"),
-        "m\\x1b[31m, from our table",
-        "9 usable, estimated, none recorded, 1 message",
-    ),
+    (replace(STATS, model="m\x1b[31m"), "m\\x1b[31m, from our table", "9 usable, estimated, none recorded, 1 message"),
 ]
 
 

@@ -1372,13 +1372,7 @@ def test_show_caps_what_it_prints(compressed: Path) -> None:
 
 @pytest.mark.parametrize(
     ("wanted", "part"),
-    [
-        ("2:4", slice(1, 4)),
-        ("3", slice(2, 3)),
-        ("3:", slice(2, None)),
-        ("1:1", slice(1)),
-        ("4:99999", slice(3, None)),
-    ],
+    [("2:4", slice(1, 4)), ("3", slice(2, 3)), ("3:", slice(2, None)), ("1:1", slice(1)), ("4:99999", slice(3, None))],
 )
 def test_show_some_lines(compressed: Path, wanted: str, part: slice) -> None:
     """Counted from 1, both ends included, each with its end of line; up to the last where there are no more."""
@@ -1431,8 +1425,7 @@ def test_show_looks_upward(compressed: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    ("variable", "below"),
-    [("PI_CODING_AGENT_SESSION_DIR", ""), ("CLAUDE_CONFIG_DIR", "projects/-tmp/0a/subagents")],
+    ("variable", "below"), [("PI_CODING_AGENT_SESSION_DIR", ""), ("CLAUDE_CONFIG_DIR", "projects/-tmp/0a/subagents")]
 )
 def test_show_looks_where_agents_keep_sessions(
     here: Path, monkeypatch: pytest.MonkeyPatch, variable: str, below: str

@@ -164,8 +164,7 @@ def test_of_two_runs_one_does_it(session: str, bucket: Any, monkeypatch: pytest.
 @pytest.mark.slow
 @pytest.mark.parametrize("arrives", [False, True], ids=["lost", "arrived"])
 @pytest.mark.parametrize(
-    ("before", "number"),
-    [(False, 0), (False, 1), (False, 2), (False, 3), (True, 1), (True, 2), (True, 3)],
+    ("before", "number"), [(False, 0), (False, 1), (False, 2), (False, 3), (True, 1), (True, 2), (True, 3)]
 )
 def test_a_put_that_fails_leaves_the_old_or_the_new(
     bucket: Any, monkeypatch: pytest.MonkeyPatch, *, number: int, arrives: bool, before: bool

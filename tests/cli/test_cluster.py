@@ -313,10 +313,7 @@ def refused(*options: str, folder: Path) -> str:
     ("options", "said"),
     [
         (("--scheduler", "tcp://127.0.0.1:1"), "--scheduler needs --engine dask"),
-        (
-            ("--engine", "dask", "--jobs", "2", "--scheduler", "tcp://127.0.0.1:1"),
-            "can't be combined with --scheduler",
-        ),
+        (("--engine", "dask", "--jobs", "2", "--scheduler", "tcp://127.0.0.1:1"), "can't be combined with --scheduler"),
         (("--engine", "dask", "--scheduler", "odd\x1b://x"), "odd\\x1b://x: the scheduler cannot be reached"),
         (
             ("--engine", "dask", "--scheduler", "tcp://127.0.0.1:1"),

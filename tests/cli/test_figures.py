@@ -98,10 +98,7 @@ SAME: dict[str, tuple[Source, ...]] = {
         Source(WOULD, disk),
         Source(STATS, lambda session: disk(session["would"])),
     ),
-    "protected": (
-        Source(STATS, protected),
-        Source(STATS, lambda session: session["would"]["protectedBytes"]),
-    ),
+    "protected": (Source(STATS, protected), Source(STATS, lambda session: session["would"]["protectedBytes"])),
     "tokens": (
         Source(STATS, lambda session: session["would"]["tokensBefore"]),
         Source(BUDGET, field("tokensEstimated")),

@@ -29,10 +29,7 @@ NO_OBJECTS = [
     ("a document", b'{\n  "name": "x"\n}\n', "one JSON document with the keys name"),
     ("a document that is cut off", b'{\n  "name": "x"\n', "starts like one JSON document, but is not JSON"),
 ]
-NOT_UNDERSTOOD = [
-    ("objects", b'{"a": 1}\n{"b": [2]}\n'),
-    ("a list", b'[{"a": 1}, {"b": [2]}]'),
-]
+NOT_UNDERSTOOD = [("objects", b'{"a": 1}\n{"b": [2]}\n'), ("a list", b'[{"a": 1}, {"b": [2]}]')]
 
 
 @pytest.mark.parametrize("form", NAMES)

@@ -18,10 +18,7 @@ TUTORIALS = sorted(f"docs/tutorial/{path.name}" for path in (DOCS / "tutorial").
 HOW_TOS = sorted(f"docs/how-to/{path.name}" for path in (DOCS / "how-to").glob("*.md"))
 CI = "docs/how-to/ci.md"
 PRE_COMMIT = "docs/how-to/pre-commit.md"
-BEFORE = (
-    "sessioncompress compress session.jsonl sessions",
-    "cp session.jsonl fork.jsonl",
-)
+BEFORE = ("sessioncompress compress session.jsonl sessions", "cp session.jsonl fork.jsonl")
 """What somebody who reads a how-to guide has done before."""
 
 

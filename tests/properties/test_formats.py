@@ -15,15 +15,7 @@ from sessioncompress.core.model import JsonPath, Kind, Line
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Format, Head
-from sessioncompress.formats.table import (
-    NAMELESS,
-    NAMES,
-    TABLE,
-    agent_folders,
-    agent_roots,
-    format_named,
-    recognizing,
-)
+from sessioncompress.formats.table import NAMELESS, NAMES, TABLE, agent_folders, agent_roots, format_named, recognizing
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.pipeline.reading import read_line
 from sessioncompress.pipeline.summary import Status

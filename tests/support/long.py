@@ -139,12 +139,7 @@ def gencode(turns: int = TURNS) -> bytes:
     return made.bytes()
 
 
-LINES: Mapping[str, Callable[[int], bytes]] = {
-    "pi": pi,
-    "claude-code": claude,
-    "codex": codex,
-    "gemini": gemini,
-}
+LINES: Mapping[str, Callable[[int], bytes]] = {"pi": pi, "claude-code": claude, "codex": codex, "gemini": gemini}
 """Sessions with an entry a line, by the names of their formats."""
 
 DOCUMENTS: Mapping[str, Callable[[int], bytes]] = {

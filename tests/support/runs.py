@@ -255,11 +255,7 @@ def invoke(*args: object, answer: str | None = None) -> Result:
 
 def as_user(environment: Mapping[str, str], folder: Path, *args: object) -> subprocess.CompletedProcess[str]:
     """Run the command in a folder with this environment alone, as a process of its own would be run that had it."""
-    with (
-        mock.patch.dict(os.environ, environment, clear=True),
-        mock.patch.object(machine, "_found", []),
-        chdir(folder),
-    ):
+    with mock.patch.dict(os.environ, environment, clear=True), mock.patch.object(machine, "_found", []), chdir(folder):
         done = invoke(*args)
     return subprocess.CompletedProcess([*map(str, args)], done.exit_code, done.stdout, done.stderr)
 

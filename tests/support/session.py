@@ -163,12 +163,7 @@ class PiSession:
         return self.entry("message", message={**message, **extra})
 
     def result(
-        self,
-        call_id: str,
-        text: str | Sequence[Block],
-        tool: str = "bash",
-        details: Any = None,
-        error: bool = False,
+        self, call_id: str, text: str | Sequence[Block], tool: str = "bash", details: Any = None, error: bool = False
     ) -> str:
         content = [blocks.text(text)] if isinstance(text, str) else list(text)
         self._unseen += sum(len(part.get("text", "")) for part in content)

@@ -88,7 +88,4 @@ def _writes(made: OpenCodeExport, rng: random.Random, number: int) -> None:
     made.tool("edit", edit, "Edit applied successfully.", {"diff": texts.unified_diff(old, new, path)})
 
 
-STORIES = (
-    Story("gemini.json", gemini, "gemini"),
-    Story("opencode.json", opencode, "opencode"),
-)
+STORIES = (Story("gemini.json", gemini, "gemini"), Story("opencode.json", opencode, "opencode"))

@@ -57,7 +57,7 @@ PATHS = {
     "see https://host/x and C:\\work\\a.py": ["https://host/x", "C:\\work\\a.py"],
     "a/b/c ./run ../up ~/notes": ["a/b/c", "./run", "../up", "~/notes"],
     "\u201csrc/a.py\u201d \xabb.py\xbb c.py\u2019s d.py\u2026 e.py\uff0cf.py": [
-        *("src/a.py", "b.py", "c.py", "d.py", "e.py", "f.py"),
+        *("src/a.py", "b.py", "c.py", "d.py", "e.py", "f.py")
     ],
     "// and ... and /": [],
     "src/gauge.py src/gauge.py": ["src/gauge.py"],

@@ -175,10 +175,7 @@ HUNK = "@@\n" + "-the old line\n+the new line\n" * 30
 ENVELOPE = "*** Begin Patch\n{}" + HUNK + "{}" + HUNK + "{}" + HUNK + "*** End Patch\n"
 HEADINGS: list[tuple[str, tuple[str, str, str]]] = [
     ("updates", ("*** Update File: a.py\n", "*** Update File: b.py\n", "*** Update File: c.py\n")),
-    (
-        "all kinds",
-        ("*** Add File: a.py\n", "*** Delete File: b.py\n*** Update File: c.py\n", "*** Move to: d.py\n"),
-    ),
+    ("all kinds", ("*** Add File: a.py\n", "*** Delete File: b.py\n*** Update File: c.py\n", "*** Move to: d.py\n")),
     ("a diff", ("--- a/a.py\n+++ b/a.py\n", "--- a/b.py\n+++ b/b.py\n", "--- /dev/null\n+++ b/c.py\n")),
 ]
 

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessioncompress.compressors.preview import (
-    LINE,
-    Part,
-    Wording,
-    between_words,
-    lines_of,
-    outline,
-    preview,
-)
+from sessioncompress.compressors.preview import LINE, Part, Wording, between_words, lines_of, outline, preview
 from sessioncompress.core import marker
 
 REF = "0123456789ab"

@@ -35,12 +35,7 @@ CASES: list[tuple[str, str, int, str]] = [
         40,
         "000 line\n001 line\n[[sessioncompress: 96 of 100 lines, 864 bytes" + WAY + "\n098 line\n099 line",
     ),
-    (
-        "one long line",
-        "x" * 1000,
-        100,
-        "x" * 60 + "[[sessioncompress: 900 bytes" + WAY + "x" * 40,
-    ),
+    ("one long line", "x" * 1000, 100, "x" * 60 + "[[sessioncompress: 900 bytes" + WAY + "x" * 40),
     (
         "a long first line",
         "x" * 1000 + "\nb\nc\n",
@@ -90,12 +85,7 @@ CASES: list[tuple[str, str, int, str]] = [
         "y" * 70 + "\n[[sessioncompress: 1 of 3 lines, 1001 bytes" + WAY + "\nb\n",
     ),
     ("no budget", TEN, 0, "[[sessioncompress: 100 lines, 900 bytes" + WAY + "\n"),
-    (
-        "a character is never cut",
-        "漢" * 400,
-        100,
-        "漢" * 20 + "[[sessioncompress: 1.1 KB" + WAY + "漢" * 13,
-    ),
+    ("a character is never cut", "漢" * 400, 100, "漢" * 20 + "[[sessioncompress: 1.1 KB" + WAY + "漢" * 13),
     (
         "CRLF",
         "a\r\n" * 100,

@@ -93,9 +93,7 @@ BOUNDARIES: list[tuple[str, str, int, int | None, int]] = [
 
 
 @pytest.mark.parametrize(
-    ("story", "turns", "tokens", "expected"),
-    [case[1:] for case in BOUNDARIES],
-    ids=[case[0] for case in BOUNDARIES],
+    ("story", "turns", "tokens", "expected"), [case[1:] for case in BOUNDARIES], ids=[case[0] for case in BOUNDARIES]
 )
 def test_the_boundary(story: str, turns: int, tokens: int | None, expected: int) -> None:
     """From which line on all is protected."""

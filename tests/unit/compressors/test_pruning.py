@@ -75,11 +75,7 @@ LEFT_ALONE: list[tuple[str, Scene, Policy]] = [
     ("of a tool that is not pruned", lambda: session(SHORT, tool="Read"), pruning(protect_tools=("read",))),
     ("within the newest tool output", lambda: session(SHORT), pruning(prune_protect=1)),
     ("on a branch that was left", left_branch, pruning()),
-    (
-        "a skill that was read",
-        lambda: old(steps(("read", {"path": "/a/SKILL.md"}, SHORT))),
-        pruning(),
-    ),
+    ("a skill that was read", lambda: old(steps(("read", {"path": "/a/SKILL.md"}, SHORT))), pruning()),
 ]
 
 

@@ -205,10 +205,7 @@ def test_the_lines() -> None:
         "parentUuid": boundary["uuid"],
         "isSidechain": False,
         "type": "user",
-        "message": {
-            "role": "user",
-            "content": f"{CONTINUED}{SUMMARY.text}\n\nRecent messages are preserved verbatim.",
-        },
+        "message": {"role": "user", "content": f"{CONTINUED}{SUMMARY.text}\n\nRecent messages are preserved verbatim."},
         "isVisibleInTranscriptOnly": True,
         "isCompactSummary": True,
         "uuid": summary["uuid"],

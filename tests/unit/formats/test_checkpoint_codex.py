@@ -160,11 +160,7 @@ def test_the_lines() -> None:
     counted = next(entry for entry in reversed(own) if entry["payload"].get("type") == "token_count")["payload"]
     counted["info"]["last_token_usage"] = {"input_tokens": 0, "output_tokens": 0, "total_tokens": SUMMARY.tokens_after}
     assert usage == {"timestamp": own[-1]["timestamp"], "type": "event_msg", "payload": counted}
-    assert event == {
-        "timestamp": own[-1]["timestamp"],
-        "type": "event_msg",
-        "payload": {"type": "context_compacted"},
-    }
+    assert event == {"timestamp": own[-1]["timestamp"], "type": "event_msg", "payload": {"type": "context_compacted"}}
     assert said("compacted", compacted["payload"]) == [Said(Say.SUMMARY, SUMMARY.text)]
 
 

@@ -307,10 +307,7 @@ def test_others_have_neither(name: str) -> None:
 
 @pytest.mark.parametrize(
     "header",
-    [
-        {"id": "x", "timestamp": "", "cwd": "/caf\u00e9"},
-        {"version": 9, "id": "", "timestamp": "never", "cwd": ""},
-    ],
+    [{"id": "x", "timestamp": "", "cwd": "/caf\u00e9"}, {"version": 9, "id": "", "timestamp": "never", "cwd": ""}],
 )
 def test_a_handoff_of_an_odd_header(header: dict[str, Any]) -> None:
     """Where no entry says when it was written, the session is dated 1970."""

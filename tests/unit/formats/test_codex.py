@@ -26,18 +26,7 @@ from sessioncompress.policy.model import Policy
 from tests.support import texts
 from tests.support.blocks import stringify
 from tests.support.rollout import STATES, Rollout, address, picture, skeleton
-from tests.support.runs import (
-    EAGER,
-    GREEDY,
-    compress,
-    entries,
-    fixture,
-    rewritten,
-    split,
-    survey_of,
-    view_of,
-    write,
-)
+from tests.support.runs import EAGER, GREEDY, compress, entries, fixture, rewritten, split, survey_of, view_of, write
 
 LONG = texts.log_lines(random.Random(1), 60)
 OTHER = texts.log_lines(random.Random(2), 60)
@@ -378,10 +367,7 @@ ITEMS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ),
     (
         {"type": "FileChange", "changes": {"/a": {"type": "add", "content": LONG}}, "stdout": LONG, "stderr": "x"},
-        {
-            "changes": {"/a": {"type": "add", "content": ""}},
-            "stdout": "",
-        },
+        {"changes": {"/a": {"type": "add", "content": ""}}, "stdout": ""},
     ),
     ({"type": "Reasoning", "summary_text": [LONG], "raw_content": []}, {"summary_text": []}),
     (

@@ -121,10 +121,7 @@ BLOCKS: dict[str, tuple[OpenCodeExport, list[tuple[Kind, JsonPath]]]] = {
     "a call that was interrupted": (called(status="error"), [RESULT]),
     "a skill that was read": (called("read", filePath="a/SKILL.md"), [SHOWN]),
     "what the agent has pruned": (pruned(), [(Kind.MIRROR, (*STATE, "output")), SHOWN]),
-    "pictures of that": (
-        pruned("short", attachments=PICTURES),
-        [(Kind.MIRROR, (*STATE, "attachments"))],
-    ),
+    "pictures of that": (pruned("short", attachments=PICTURES), [(Kind.MIRROR, (*STATE, "attachments"))]),
     "a preview of ours that it has pruned": (pruned(LONG + PREVIEW), [RESULT, SHOWN]),
     "arguments": (called("write", "ok", filePath="a", content=LONG), [(Kind.ARGUMENT, GIVEN)]),
     "thinking": (thinking(), [(Kind.THINKING, ("parts", 0))]),

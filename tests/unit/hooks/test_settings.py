@@ -77,10 +77,7 @@ def test_no_file_becomes_a_whole_one() -> None:
 
 
 WRITTEN = {
-    "tabs": (
-        '{\n\t"model": "x"\n}\n',
-        '{\n\t"hooks": {\n\t\t"Before": [\n\t\t\t{\n\t\t\t\t"matcher": "x",\n',
-    ),
+    "tabs": ('{\n\t"model": "x"\n}\n', '{\n\t"hooks": {\n\t\t"Before": [\n\t\t\t{\n\t\t\t\t"matcher": "x",\n'),
     "CRLF": ('{\r\n  "a": 1\r\n}', '{\r\n  "hooks": {\r\n    "Before": [\r\n      {\r\n'),
     "one line": ('{"a": 1}', '{"hooks": {"Before": [{"matcher": "x", "hooks": [{"type": "command", '),
     "in a list": (
@@ -106,10 +103,7 @@ WITHOUT = {
     "an event that is none": ('{"hooks": {"A": {"command": "ours"}, "B": [1, {"hooks": 2}, {"hooks": [3]}]}}',) * 2,
     "all": ('{"a": 1.10, "hooks": {"A": [{"hooks": [{"command": "ours"}]}]}}', '{"a": 1.10}'),
     "first": ('{"hooks": {"A": [{"hooks": [{"command": "ours"}]}]}, "a": 1.10}', '{"a": 1.10}'),
-    "an event": (
-        '{"hooks": {"A": [{"hooks": [{"command": "ours"}]}], "B": []}}',
-        '{"hooks": {"B": []}}',
-    ),
+    "an event": ('{"hooks": {"A": [{"hooks": [{"command": "ours"}]}], "B": []}}', '{"hooks": {"B": []}}'),
     "a group": (
         '{"hooks": {"A": [{"hooks": [{"command": "ours"}]}, {"hooks": [{"command": "x"}]}]}}',
         '{"hooks": {"A": [{"hooks": [{"command": "x"}]}]}}',

@@ -50,12 +50,7 @@ def test_the_summary_hangs_on_the_last_other_leaf(tmp_path: Path) -> None:
     assert live(path) == [*lines[1 : MADE.before], split(path.read_bytes())[-1]]
     entry = last(path)
     assert (entry["type"], entry["parentId"], entry["fromId"]) == ("branch_summary", MADE.first, MADE.first)
-    assert (stats.status, stats.leaf, stats.to, stats.fork) == (
-        Status.SUMMARIZED,
-        MADE.second,
-        MADE.first,
-        MADE.fork,
-    )
+    assert (stats.status, stats.leaf, stats.to, stats.fork) == (Status.SUMMARIZED, MADE.second, MADE.first, MADE.fork)
     assert stats.messages_left == 6
     assert (stats.size_before, stats.size_after) == (len(MADE.data), path.stat().st_size)
     assert (path.stat().st_mtime_ns, path.stat().st_mode & 0o777) == (MTIME, 0o640)

@@ -456,13 +456,7 @@ def test_nothing_is_planned_a_second_time(tmp_path: Path) -> None:
     made.user("Go.")
     for seed in range(20):
         edits = [texts.python_source(random.Random(f"{seed} {side}"), 20) for side in range(4)]
-        made.step(
-            "edit",
-            {
-                "path": "a.py",
-                "edits": [{"oldText": old, "newText": new} for old, new in pairwise(edits)],
-            },
-        )
+        made.step("edit", {"path": "a.py", "edits": [{"oldText": old, "newText": new} for old, new in pairwise(edits)]})
     path = write(tmp_path, turn(made, 3))
     compress(path, EAGER)
     journal = load(store_in(path).journal)

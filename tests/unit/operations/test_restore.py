@@ -68,10 +68,7 @@ def test_a_session_that_was_never_compressed_is_left(tmp_path: Path) -> None:
     path = write(tmp_path, session())
     before = snapshot(path)
     stats = restore_session(path)
-    assert (stats.status, stats.reason) == (
-        Status.UNCHANGED,
-        "it is not compressed: it has no markers and no store",
-    )
+    assert (stats.status, stats.reason) == (Status.UNCHANGED, "it is not compressed: it has no markers and no store")
     assert snapshot(path) == before
     assert restore_session(path, from_markers=True).status is Status.UNCHANGED
 

@@ -62,11 +62,7 @@ def test_the_session_of_one_side_beside_the_store_of_another_is_told(tmp_path: P
     found = verify_session(path)
     assert found.unknown_markers == 2
     assert told in verified(found)
-    first, again, by_markers = (
-        restore_session(path),
-        restore_session(path),
-        restore_session(path, from_markers=True),
-    )
+    first, again, by_markers = (restore_session(path), restore_session(path), restore_session(path, from_markers=True))
     assert [each.status for each in (first, again, by_markers)] == [Status.RESTORED, *[Status.UNCHANGED] * 2]
     for each in (first, again, by_markers):
         assert told in each.reason

@@ -18,16 +18,7 @@ from sessioncompress.policy.model import PRESETS
 from tests.support.build import ClaudeSession, OmpSession, PiSession, Use, text
 from tests.support.claude import answer, use
 from tests.support.rollout import Rollout
-from tests.support.runs import (
-    append,
-    compress,
-    compress_again,
-    entries,
-    old,
-    result_texts,
-    turn,
-    write,
-)
+from tests.support.runs import append, compress, compress_again, entries, old, result_texts, turn, write
 
 ARCHIVE = replace(PRESETS["archive"], size_threshold_kb=0, min_saved_kb=0)
 

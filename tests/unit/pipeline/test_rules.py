@@ -133,8 +133,7 @@ CASES: dict[str, list[tuple[Policy, dict[str, Any], Action]]] = {
 
 
 @pytest.mark.parametrize(
-    ("rule", "policy", "changes", "action"),
-    [(name, *case) for name, cases in CASES.items() for case in cases],
+    ("rule", "policy", "changes", "action"), [(name, *case) for name, cases in CASES.items() for case in cases]
 )
 def test_each_rule_decides_by_its_definition(
     rule: str, policy: Policy, changes: dict[str, Any], action: Action

@@ -77,12 +77,7 @@ GOOD_INSIDE: list[tuple[str, str, Any, Any]] = [
     ("compact", "ask", False, False),
     ("compact", "askSeconds", 300, 300),
     ("budget", "models", [], ()),
-    (
-        "budget",
-        "models",
-        [{"pattern": "mine-*", "contextWindow": 8, "outputLimit": 2}],
-        (Limits("mine-*", 8, 2),),
-    ),
+    ("budget", "models", [{"pattern": "mine-*", "contextWindow": 8, "outputLimit": 2}], (Limits("mine-*", 8, 2),)),
 ]
 
 BAD: list[tuple[str, Any, str]] = [

@@ -70,9 +70,7 @@ def test_what_is_written_is_read() -> None:
     assert [list(journal.blocks_of(row)) for row in (0, 1)] == [[BLOCK, BLOCK], [BLOCK]]
 
 
-NOTED = RUN._replace(
-    modified=1_700_000_000_123_456_789,
-)
+NOTED = RUN._replace(modified=1_700_000_000_123_456_789)
 
 
 def test_what_a_run_notes_for_the_next_is_read() -> None:
