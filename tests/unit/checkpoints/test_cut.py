@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from sessioncompress.checkpoints.cut import NoCut, find_cut, for_the_model
+from sessioncompress.checkpoints.cut import NoCut, find_cut
 from sessioncompress.core.checkpoint import Cut
 from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.model import Call, Facts, Line, Purpose, Role, Shape
@@ -94,25 +94,6 @@ def test_what_is_kept_begins_where_the_rule_says(row: Row) -> None:
     assert found.splits == row.splits
 
 
-@pytest.mark.parametrize(
-    ("large", "start"),
-    [
-        # Of 250 tokens that are wanted, the 200 behind a step of 1,000 are enough.
-        (4_000, 6),
-        # Of 500 they are not: the step stays.
-        (1_200, 4),
-    ],
-)
-def test_a_large_step_at_the_place_stays_where_little_would_stay_else(large: int, start: int) -> None:
-    story = read("uauacr" + "ua")
-    lines = Lines(story.lines)
-    lines[5] = lines[5]._replace(reads=large)
-    wanted = 250 if start == 6 else 500
-    found = find_cut(story._replace(lines=lines), keep(CutRule.TOKENS, keep_tokens=wanted), splits=True)
-    assert isinstance(found, Cut)
-    assert found.kept[0] == start
-
-
 def test_a_format_that_splits_no_turn_is_cut_at_a_prompt() -> None:
     found = find_cut(read("uacruacracra"), TOKENS, splits=False)
     assert isinstance(found, Cut)
@@ -144,24 +125,3 @@ def test_an_answer_of_several_lines_is_not_parted() -> None:
     found = find_cut(story._replace(lines=lines), keep(CutRule.MESSAGES, keep_messages=3), splits=True)
     assert isinstance(found, Cut)
     assert found.kept[0] == 6
-
-
-def test_an_earlier_checkpoint_stands_before_what_it_keeps() -> None:
-    story = read("uauaKua", dead=frozenset({0, 1}))
-    assert for_the_model(story) == [4, 2, 3, 5, 6]
-    found = find_cut(story, keep(CutRule.TURNS, keep_turns=1), splits=True)
-    assert found == Cut([4, 2, 3], [5, 6], splits=False)
-
-
-def test_a_checkpoint_as_the_last_entry_leaves_little_to_go() -> None:
-    story = read("uauaK", dead=frozenset({0, 1}))
-    found = find_cut(story, Compact(keep=CutRule.TURNS, keep_turns=1), splits=True)
-    assert isinstance(found, NoCut)
-
-
-@pytest.mark.parametrize(("least", "cuts"), [(200, True), (201, False)])
-def test_too_little_to_go_is_left(least: int, cuts: bool) -> None:
-    rule = Compact(keep=CutRule.TURNS, keep_turns=1, min_dead_tokens=least)
-    found = find_cut(read("uaua"), rule, splits=True)
-    assert isinstance(found, Cut) is cuts
-    assert cuts or "the minimum is 201 (minDeadTokens)" in str(found)

@@ -41,29 +41,6 @@ def test_the_last_todo_list_is_found(calls: list[tuple[str, dict[str, Any]]], it
     assert noted(*(each for tool, given in calls for each in called(tool, given))).items() == items
 
 
-def test_what_is_open_comes_first_where_not_all_fits() -> None:
-    todos = [{"content": f"item {at} " * 9, "status": "completed" if at < 50 else "pending"} for at in range(52)]
-    rows = done.todo(noted(*called("TodoWrite", {"todos": todos})), 600)
-    assert [row[:13] for row in rows[-3:]] == [*2 * ["- > [pending]"], f"({53 - len(rows)} more left"[:13]]
-
-
-@pytest.mark.parametrize(
-    ("tool", "given", "row"),
-    [
-        ("edit", {"path": "a.py", "oldText": "x", "newText": "y"}, "- `a.py`: edited ["),
-        ("Write", {"file_path": "a.py", "content": "x\ny"}, "- `a.py`: written, 2 lines ["),
-        ("NotebookEdit", {"notebook_path": "a.ipynb", "new_source": "x"}, "- `a.ipynb`: edited ["),
-        ("MultiEdit", {"file_path": "a.py", "edits": [{"old_string": "x", "new_string": "y"}]}, "- `a.py`: edited ["),
-        ("replace", {"file_path": "a.py", "new_string": "y"}, "- `a.py`: edited ["),
-        ("apply_patch", {"input": "*** Begin Patch\n*** Delete File: a.py\n*** End Patch"}, "- `a.py`: deleted ["),
-        ("bash", {"command": "git mv b.py a.py"}, "- `a.py`: written"),
-        ("exec_command", {"cmd": "rm a.py", "workdir": "/w"}, "- `/w/a.py`: deleted"),
-    ],
-)
-def test_changed_files_are_noted(tool: str, given: dict[str, Any], row: str) -> None:
-    assert done.files(noted(*called(tool, given)), "", 500)[-1].startswith(row)
-
-
 def test_a_file_whose_last_call_failed_says_so() -> None:
     edit = {"path": "a.py", "newText": "y"}
     failed = noted(*called("edit", edit), *called("edit", edit, "no match", failed=True))
@@ -72,34 +49,11 @@ def test_a_file_whose_last_call_failed_says_so() -> None:
     assert "failed" not in done.files(mended, "", 500)[0]
 
 
-def test_a_file_that_git_put_back_says_so() -> None:
-    """Where a command names it, succeeds, and nothing changes it again; another file was not changed at all."""
-    edit = {"path": "a.py", "newText": "y"}
-    edited = [*called("edit", edit), *called("edit", edit)]
-    back = ran("git checkout -- a.py b.py")
-    assert done.files(noted(*edited, *back), "", 500)[0].startswith("- `a.py`: edited 2x, then reverted [")
-    assert len(done.files(noted(*edited, *back), "", 500)) == 1
-    for others in (ran("git checkout -- a.py", "error", failed=True), [*back, *called("edit", edit)], ran("git stash")):
-        assert "reverted" not in done.files(noted(*edited, *others), "", 500)[0]
-    again = ran("git checkout -- a.py && echo x > a.py")
-    assert "reverted" not in done.files(noted(*edited, *again), "", 500)[0]
-
-
 def test_a_file_named_in_two_ways_is_one() -> None:
     write, edit = {"path": "/w/src/a.py", "content": "x"}, {"path": "src/a.py", "newText": "y"}
     assert list(done.merged(noted(*called("write", write), *called("edit", edit)), "")) == ["/w/src/a.py"]
     other = called("write", {"path": "/v/src/a.py", "content": "x"})
     assert len(done.merged(noted(*called("write", write), *other, *called("edit", edit)), "")) == 3
-
-
-def test_the_newest_of_a_command_stays() -> None:
-    """However much of its output is shown; what only reads is left out."""
-    calls = [
-        *ran("make test", "1 failed", failed=True),
-        *ran("ls -la", "a"),
-        *ran("make test 2>&1 | tail -3", "2 passed"),
-    ]
-    assert done.commands(noted(*calls), "", 500) == ["- `make test 2>&1 | tail -3` ended with: > 2 passed"]
 
 
 def test_what_is_remembered_is_bounded() -> None:

@@ -6,51 +6,12 @@ import pytest
 
 from sessioncompress.checkpoints import excerpts
 
-_CODE = "import os\n\ndef late_reading(tide_gauge):\n    return tide_gauge.value_at(7)\n\nx = 1\n"
-
 
 def chosen(where: str, text: str, said: str = "", root: str = "", room: int = 500) -> list[str]:
     """Return the lines chosen of a text that was written."""
     held = excerpts.Excerpts()
     held.wrote(where, text)
     return excerpts.by_file(excerpts.lines(held.written(), said, root, room), root)
-
-
-def test_lines_with_names_stand_below_their_file() -> None:
-    assert chosen("/w/a.py", _CODE, root="/w") == [
-        "- `a.py`:\n  > def late_reading(tide_gauge):\n  > return tide_gauge.value_at(7)"
-    ]
-
-
-def test_what_stands_elsewhere_is_not_said_again() -> None:
-    assert chosen("a.py", _CODE, "late_reading tide_gauge value_at") == []
-
-
-def test_numbers_of_lines_and_signs_of_patches_go() -> None:
-    held = excerpts.Excerpts()
-    held.read("a.py", "   12\tdef late_reading():")
-    assert excerpts.lines(held.readings(), "", "", 500) == [("a.py", "def late_reading():")]
-    patch = "@@ tide_gauge_one\n-old_tide_gauge = 1\n+new_tide_gauge = 2"
-    assert chosen("a.py", patch) == ["- `a.py`:\n  > new_tide_gauge = 2"]
-
-
-def readings(*texts: str) -> excerpts.Excerpts:
-    held = excerpts.Excerpts()
-    for at, text in enumerate(texts):
-        held.read(f"{at}.py", text)
-    return held
-
-
-def test_what_was_asked_for_comes_first_of_what_was_read() -> None:
-    """A word that is asked for often stands there without a name, too; not one that most lines hold."""
-    lines = [f"gauge_of_the_berth_{at} = tide({at})" for at in range(40)]
-    held = readings("\n".join([*lines[:20], "backoff_after = first(attempts)", "sleep until retried", *lines[20:]]))
-    asked = "Map each retry, retries and retried sleep. See backoff of the gauge in src/berth/first.py."
-    assert excerpts.lines(held.readings(), "", "", 70, asked) == [
-        ("0.py", "backoff_after = first(attempts)"),
-        ("0.py", "sleep until retried"),
-    ]
-    assert ("0.py", "sleep until retried") not in excerpts.lines(held.readings(), "", "", 4000)
 
 
 _OLD = "gauge_floor = 10\ngauge_step = 20\nreading_of(gauge_floor)"
@@ -93,8 +54,3 @@ def test_the_newest_texts_are_held() -> None:
     for at in range(100):
         held.wrote(f"{at}.py", "", whole=True)
     assert (list(held.written()), held._of, held._held) == ([], {}, 0)
-
-
-def test_lines_of_one_file_stand_together() -> None:
-    found = [("a.py", "one"), ("b.py", "two"), ("a.py", "three")]
-    assert excerpts.by_file(found, "") == ["- `a.py`:\n  > one\n  > three", "- `b.py`:\n  > two"]

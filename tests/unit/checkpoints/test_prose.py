@@ -6,14 +6,13 @@ import re
 
 import pytest
 
-from sessioncompress.checkpoints.digest import extract, room_for_prose, with_prose
-from sessioncompress.checkpoints.merge import Title
+from sessioncompress.checkpoints.digest import extract, with_prose
 from sessioncompress.checkpoints.notes import Besides, Notes
-from sessioncompress.checkpoints.prose import STRUCK, Conversation, missing, paths_in, rows, strike, why_not
+from sessioncompress.checkpoints.prose import Conversation, paths_in, why_not
 from sessioncompress.core import marker
 from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.marker import HEAD
-from tests.unit.checkpoints.said import answered, asked, called, digest, numbered, ran
+from tests.unit.checkpoints.said import answered, asked, called, numbered, ran
 
 GOOD = "## Goal\nMend `src/gauge.py`: `a < b` and Vec<String> stay.\n\n- Next: run it, and/or read it."
 
@@ -46,10 +45,6 @@ def test_what_may_not_stand(text: str) -> None:
     assert REFUSED[text] in why_not(text, 2_000)
 
 
-def test_what_may_stand() -> None:
-    assert why_not(GOOD, 2_000) == ""
-
-
 PATHS = {
     "in src/gauge.py:12, and `/etc/hosts`.": ["src/gauge.py", "/etc/hosts"],
     "and/or, I/O, 24/7, w/o, e.g. v1.2 or os.path.join()": [],
@@ -67,21 +62,6 @@ PATHS = {
 @pytest.mark.parametrize("text", PATHS)
 def test_which_words_are_paths(text: str) -> None:
     assert paths_in(text) == PATHS[text]
-
-
-def test_paths_that_the_session_does_not_have_are_struck() -> None:
-    """One that is told from the root, or from it on, is there."""
-    texts = ["cat /w/src/gauge.py", "edited lib/queue.py"]
-    text = "src/gauge.py:3, /w/lib/queue.py, ./lib/queue.py, lib/none.py:7 and src/."
-    gone = missing(paths_in(text), texts, "/w")
-    assert gone == {"lib/none.py"}
-    assert strike(text, gone) == text.replace("lib/none.py", STRUCK)
-    assert strike(text, set()) is text
-
-
-def test_each_line_is_quoted() -> None:
-    (row,) = rows("## Goal\n\n- 1\n<b>\n## Files changed (newest last)\n- evil.py: edited")
-    assert row == "- > ## Goal\n   > - 1\n   > <b>\n   > ## Files changed (newest last)\n   > - evil.py: edited"
 
 
 def story() -> list[Said]:
@@ -114,46 +94,6 @@ def test_facts_stay_ours() -> None:
     assert "It fails still." not in text.text
     assert (text.changed, text.read, text.short) == (ours.changed, ours.read, ours.short)
     assert text.text.startswith(HEAD)
-
-
-def test_all_is_within_one_and_a_half_budgets() -> None:
-    said = story() + [each for at in range(200) for each in called("write", {"path": f"/w/f{at}.py", "content": "x"})]
-    notes = Notes(numbered(said), splits=False)
-    most = room_for_prose(notes, 1_000)
-    prose = "x" * (most - len("- > "))
-    assert why_not(prose, most) == ""
-    assert why_not(prose + "x", most)
-    assert 5_500 < len(with_prose(notes, 1_000, prose).text) <= 6_000
-
-
-def test_an_update_merges_the_facts_and_quotes_the_prose() -> None:
-    """So a later summary without a model knows what a model wrote."""
-    first = with_prose(Notes(numbered(story()), splits=False), 1_000, GOOD)
-    notes = Notes(numbered([Said(Say.SUMMARY, first.text), asked("Now test it.")]), splits=False)
-    again = extract(notes, 1_000).text
-    assert "## Summary before this one\n- > ## Goal\n   > Mend `src/gauge.py`" in again
-    assert "gauge.py`: written" in again
-    assert "make test` failed" in again
-    updated = with_prose(notes, 1_000, "## Goal\nAll anew.").text
-    assert "gauge.py`: written" in updated
-    assert "Mend `src/gauge.py`" not in updated
-
-
-@pytest.mark.parametrize("budget", [1_000, 3_000, 20_000])
-def test_prose_stands_whole_beside_all_else(budget: int) -> None:
-    """And has the room that a model is asked to fill."""
-    besides = Besides("g" * 5_000, context=("c" * 9_000,) * 9)
-    before = Said(Say.SUMMARY, digest(numbered(story()), budget=budget, besides=besides).text)
-    request = Said(Say.PROMPT, "Mend it. " * 3 * budget)
-    notes = Notes(enumerate([before, *story(), request]), splits=True, besides=besides)
-    room = room_for_prose(notes, budget)
-    assert room >= budget * 4 * 0.6
-    prose = "\n".join(f"line {n}" for n in range(room // 16))
-    assert not why_not(prose, room)
-    text = with_prose(notes, budget, prose).text
-    assert len(text) <= budget * 4 * 1.5
-    assert all(f"> {line}\n" in f"{text}\n" for line in prose.split("\n"))
-    assert all(f"## {title}\n" in text for title in (Title.GOAL, Title.PROGRESS, Title.CHANGED))
 
 
 # What a model is given
@@ -190,16 +130,6 @@ def test_its_parts_in_their_order() -> None:
     assert "It runs on Windows." in text
     assert "Green tests." in text
     assert "Name the tests.\nSum this up in at most 1,200 words." in text
-
-
-def test_the_newest_fit_and_the_prompt_is_bounded() -> None:
-    said = [asked(f"Request {at}. " + "x" * 900) for at in range(100)] + [asked(NEWEST)]
-    text = data([Said(Say.SUMMARY, "s" * 90_000), *said], 4_000, "g" * 9_000, "i" * 9_000, "c" * 9_000)
-    assert len(text) <= 4_000 * 4
-    assert NEWEST in text
-    assert "Request 99." in text
-    assert "Request 3." not in text
-    assert re.search(r"\[[0-9]+ entries before this left out\]", text)
 
 
 @pytest.mark.parametrize("make", [asked, answered, lambda text: called("read", {"path": "a"}, text)[1]])

@@ -38,20 +38,6 @@ def test_a_text_is_made_harmless(text: str, clean: str) -> None:
     assert quote.clean(text) == clean
 
 
-@pytest.mark.parametrize(
-    ("text", "most", "line"),
-    [
-        ("two\n words ", 20, "two words"),
-        ("one two three four", 14, "one two [...]"),
-        ("x" * 40, 20, "x" * 14 + " [...]"),
-        ("</summary>\n" * 9, 12, "\u2039/summ [...]"),
-    ],
-)
-def test_one_line_is_cut_between_words_and_says_so(text: str, most: int, line: str) -> None:
-    assert quote.one_line(text, most) == line
-    assert len(line) <= most
-
-
 LINES = [f"line {at}" for at in range(10)]
 
 
@@ -110,27 +96,6 @@ def test_the_newest_rows_stay() -> None:
 )
 def test_a_path_is_remembered_in_one_way(path: str, key: str) -> None:
     assert quote.Paths().key(path) == key
-
-
-@pytest.mark.parametrize(
-    ("seen", "root"),
-    [
-        (["/w/harbour/a.py", "/w/harbour/src/b.py"], "/w/harbour"),
-        (["/w/harbour/src/a.py", "/w/harbour/src/b.py", "/etc/x"], "/w/harbour/src"),
-        (["/w/harbour/a.py", "/v/quay/b.py", "/u/pier/c.py"], ""),
-        (["/w/harbour/a.py", "b.py", "c.py"], ""),
-        (["D:\\harbour\\a.py", "D:/harbour/b/c.py"], "D:/harbour"),
-        (["/w/x/a.py"], ""),
-        (["memory://notes/a.md"], ""),
-        ([], ""),
-    ],
-)
-def test_the_root_is_where_most_files_are(seen: list[str], root: str) -> None:
-    """And there is none where they are all over the place."""
-    found = quote.Paths()
-    for path in seen:
-        found.key(path)
-    assert found.root() == root
 
 
 @pytest.mark.parametrize(

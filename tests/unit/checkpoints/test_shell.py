@@ -38,22 +38,6 @@ def test_commands_are_found_in_a_call(given: dict[str, Any], lines: list[str]) -
 
 
 @pytest.mark.parametrize(
-    ("command", "hides"),
-    [
-        ("make", False),
-        ("make | tail -3", True),
-        ("make || true", True),
-        ("echo 'a | b'", False),
-        ("make 2>&1", False),
-        ("make && make test", False),
-    ],
-)
-def test_a_pipe_hides_the_exit_status(command: str, hides: bool) -> None:
-    (found,) = shell.commands_in({"command": command}, is_command=True)
-    assert found.hides is hides
-
-
-@pytest.mark.parametrize(
     ("command", "changed", "read"),
     [
         ("echo x > a.txt", [("a.txt", "written")], []),
@@ -84,10 +68,6 @@ def test_a_pipe_hides_the_exit_status(command: str, hides: bool) -> None:
 def test_files_that_a_command_touches(command: str, changed: list[tuple[str, str]], read: list[str]) -> None:
     """By redirection, by what moves and removes files, and by what shows them."""
     assert shell.script(command) == (changed, read)
-
-
-def test_a_command_is_run_in_a_folder() -> None:
-    assert shell.script("rm a.py /b.py", "/w/p") == ([("/w/p/a.py", "deleted"), ("/b.py", "deleted")], [])
 
 
 @pytest.mark.parametrize(
@@ -159,8 +139,3 @@ def test_commands_are_ranked(command: str, worth: int) -> None:
 def test_a_result_says_how_its_call_ended(text: str, failed: bool | None, hidden: bool, written: str) -> None:
     """By what the agent recorded, else by its exit status; with the line that reports most."""
     assert shell.outcome(text, failed, hidden=hidden).written() == written
-
-
-def test_its_line_is_never_long() -> None:
-    assert len(shell.outcome("x" * 10_000_000, None, hidden=False).written()) < 200
-    assert shell.Outcome("ok").line() == ""
