@@ -121,23 +121,6 @@ def leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
     return [(path, value)]
 
 
-def test_a_text_keeps_its_first_and_last_lines() -> None:
-    new = one({"path": "a.py", "content": SOURCE})["content"]
-    head, _, tail = new.partition("[[sessioncompress")
-    assert head
-    assert SOURCE.startswith(head)
-    assert tail.partition("]]\n")[2]
-    assert SOURCE.endswith(tail.partition("]]\n")[2])
-
-
-def test_what_a_shell_runs_keeps_its_first_line() -> None:
-    """It names the file that is written; of any other text a part of such a line must do."""
-    first = f"cat >> /home/a/{'tide_' * 10}.py <<'EOF'\n"
-    command, content = (one({"x": first + SOURCE[:1200]}, tool=tool)["x"] for tool in ("bash", "put"))
-    assert command.startswith(f"{first}[[")
-    assert not content.startswith(first)
-
-
 PLACES: list[tuple[str, str, str]] = [
     ("of pi", "oldText", "newText"),
     ("of Claude Code", "old_string", "new_string"),
@@ -240,21 +223,6 @@ def test_a_program_keeps_its_commands_and_the_files_of_its_patches(form: str, ca
     assert kept == (expected if form == "preview" or expected[0] in PATHS else [])
 
 
-def test_of_too_many_names_of_a_patch_the_number_of_the_others_is_said() -> None:
-    names = [f"{each}_{'y' * 60}/tide.py" for each in range(90)]
-    patch = "*** Begin Patch\n" + "".join(f"*** Update File: {name}\n@@\n-a\n+b\n" for name in names)
-    (new,) = named(one({"input": patch})["input"])
-    *shown, last, number, more = new.split(" ")
-    assert shown == names[: len(shown)]
-    assert (last, more) == ("and", "more")
-    assert len(shown) + int(number) == 90
-
-
-def test_a_deleted_file_of_a_diff_is_named() -> None:
-    patch = f"git apply <<'E'\n--- a/src/gone.py\n+++ /dev/null\n{HUNK * 3}E"
-    assert "deleted src/gone.py" in named(one({"input": patch})["input"])
-
-
 def test_a_patch_in_a_patch_is_text() -> None:
     """Its files are none, and what is behind it stays as it is written."""
     inner = '+TEXT = "*** Begin Patch\\n*** Update File: fake.txt\\n"\n'
@@ -297,25 +265,3 @@ def test_many_long_names_of_a_patch_share_their_folder() -> None:
     new = one({"input": patch})["input"]
     assert all(name in new for name in names)
     assert new.count(folder) <= 3
-
-
-@pytest.mark.parametrize("line", ["--- a\n", "+++ a\n", "---\n", "    *** Update File: a\n", "*** Update File:\n"])
-def test_a_line_that_names_no_file_is_no_heading(line: str) -> None:
-    """A rule in a text, one side of a change, what is quoted."""
-    assert "\n" + line not in one({"content": SOURCE + line + SOURCE})["content"]
-
-
-def test_each_text_has_a_reference_of_its_own() -> None:
-    new = one({"a": SOURCE, "b": SOURCE + "#", "c": SOURCE})
-    refs = [marker.references(new[key])[0] for key in "abc"]
-    assert refs[0] == refs[2] != refs[1]
-
-
-def test_a_copied_marker_is_content() -> None:
-    """A model that imitates our marker in a new call wrote a text like others."""
-    fake = marker.marker("900 lines, 30.0 KB", "0" * 12, in_arguments=True)
-    short = {"path": "a.py", "content": "import os\n" + fake + "\n"}
-    assert one(short) == short
-    long = one({"path": "a.py", "content": SOURCE + fake + SOURCE})["content"]
-    assert marker.references(long) != ["0" * 12]
-    assert len(marker.references(long)) == 1

@@ -7,20 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from sessioncompress.core import marker
 from sessioncompress.core.jsonl import parse_any
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
-from sessioncompress.policy.model import Placeholder, Prune
-from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import store_in
 from tests.support import blocks
 from tests.support.chats import ChatSession
 from tests.support.claude import ClaudeSession
 from tests.support.documents import GeminiDocument, OpenCodeExport
-from tests.support.runs import EAGER, compress, compress_again, restore, run, split
+from tests.support.runs import compress, compress_again, restore, run, split
 
 TEXT = "".join(f"{number}. The gauge of the harbor reads {number * 37}.\n" for number in range(120))
 BASE64 = base64.b64encode(TEXT.encode()).decode()
@@ -182,64 +178,6 @@ def test_pictures_beside_a_result_go_with_it(make: Any, pictures: Any, text: str
     assert compress_again(path).imitated_markers == 0
     restore(path)
     assert path.read_bytes() == make(text, *pictures)
-
-
-def test_a_small_picture_stays_beside_its_text(tmp_path: Path) -> None:
-    path = tmp_path / "session.json"
-    path.write_bytes(ended(read(LOG, "A" * 100)))
-    compress(path)
-    assert "A" * 100 in path.read_text()
-
-
-def test_equal_texts_beside_other_pictures_are_not_the_same_result(tmp_path: Path) -> None:
-    """Neither says what the other said."""
-    made = read(SAYS, PICTURE)
-    made.assistant().tool("read", {"filePath": "/b.png"}, SAYS)
-    picture = {"type": "file", "mime": "image/png", "url": f"data:image/png;base64,{blocks.png(160, 2)}"}
-    made.messages[-1]["parts"][-1]["state"]["attachments"] = [picture]
-    path = tmp_path / "session.json"
-    path.write_bytes(ended(made))
-    assert compress(path).redundancies_eliminated == 0
-
-
-def test_what_is_pruned_takes_its_pictures_along(tmp_path: Path) -> None:
-    native = Prune(
-        enabled=True, prune_minimum=0, prune_protect=0, preserve_recent_messages=0, placeholder=Placeholder.NATIVE
-    )
-    path = tmp_path / "session.json"
-    path.write_bytes(ended(read(LOG, PICTURE)))
-    compress(path, replace(EAGER, prune=replace(native, protect_tools=())))
-    assert PICTURE not in path.read_text()
-    restore(path)
-    assert path.read_bytes() == ended(read(LOG, PICTURE))
-
-
-def thinking(words: int) -> OpenCodeExport:
-    """Return an export with an old message that thinks in parts of one word, and prints much."""
-    made = OpenCodeExport().user("Look.").assistant()
-    for number in range(words):
-        made.part("reasoning", text=f"word{number} ", time={"start": 1, "end": 2})
-    return made.tool("bash", {"command": "cat log"}, LOG)
-
-
-def test_thinking_in_parts_of_one_word_has_no_records(tmp_path: Path) -> None:
-    """No marker names it; a restore is exact all the same."""
-    path = tmp_path / "session.json"
-    made = ended(thinking(100).assistant().part("reasoning", text="At last.").part("text", text="Now."))
-    path.write_bytes(made)
-    assert compress(path).thinking_blocks_removed == 100
-    journal = journals.load(store_in(path).journal)
-    assert journal.counts[1] < 5
-    restore(path)
-    assert path.read_bytes() == made
-
-
-def test_a_hint_says_how_an_export_comes_back(tmp_path: Path) -> None:
-    """OpenCode says that it imported one over the session that it has, and changes nothing."""
-    path = tmp_path / "session.json"
-    path.write_bytes(ended(read(LOG, PICTURE)))
-    assert "opencode session delete" not in run("compress", "--force", "--dry-run", "--keep-turns", "1", path).stderr
-    assert "opencode session delete" in run("compress", "--force", "--keep-turns", "1", path).stderr
 
 
 @pytest.mark.parametrize("name", ["/short/gauge.py", "/a/very/long/folder" * 9 + "/gauge.py"], ids=len)

@@ -170,21 +170,6 @@ def test_what_a_runner_reports_stays(line: str, flagged: bool) -> None:
     assert kept(line, flagged=flagged)
 
 
-def test_the_numbers_of_mocha_count_only_where_it_sums_them_up() -> None:
-    """Without that any list may look so."""
-    line = "  1) Tide is low"
-    text = f"{BEFORE}{line}\n{BEHIND}"
-    assert line not in preview(text, 160, Wording(None), keep=lines_of(text, flagged=False))
-    text = f"{BEFORE}  1 failing\n{line}\n{BEHIND}"
-    assert f"  1 failing\n{line}\n" in preview(text, 160, Wording(None), keep=lines_of(text, flagged=False))
-
-
-def test_what_phpunit_lists_stays() -> None:
-    """It says above the list how many there are."""
-    text = f"{BEFORE}There was 1 failure:\n\n1) Tests\\TideTest::testLow\n{BEHIND}"
-    assert "1) Tests\\TideTest::testLow\n" in preview(text, 160, Wording(None), keep=lines_of(text, flagged=False))
-
-
 REASON = "since the gauge says something else " * 12
 LONG = [
     ("from its beginning", f"src/tide.ts:4: error: {REASON}\n", "src/tide.ts:4: error: since the gauge"),
@@ -209,17 +194,6 @@ def test_of_failures_that_are_all_too_long_a_part_of_the_first_stays(line: str, 
     new = preview(text, 160, Wording("a" * 12), keep=lines_of(text, flagged=True))
     assert short in new
     assert stays not in new
-
-
-def test_failed_tests_come_before_sums_and_other_words() -> None:
-    """Where the budget does not hold all, the names of the tests stay."""
-    text = (
-        BEFORE + "error: no tide\n" * 40 + "FAIL\texample.org/tide\t0.1s\n" * 40 + "--- FAIL: TestLow (0.1s)\n" + BEHIND
-    )
-    new = preview(text, 160, Wording(None), keep=lines_of(text, flagged=True))
-    assert "--- FAIL: TestLow (0.1s)\n" in new
-    assert "FAIL\texample.org" in new
-    assert len(new) < 160 + 320 + 300
 
 
 @pytest.mark.parametrize(

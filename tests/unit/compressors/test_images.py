@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sessioncompress.core import marker
-from sessioncompress.operations.show import show
-from tests.support.build import PiSession, blob, image, text
-from tests.support.runs import after, compress, compress_again, entries, old, restore, turn, write
+from tests.support.build import PiSession, blob, image
+from tests.support.runs import after, entries, old, turn
 
 DATA = "iVBORw0KGgo" + "A" * 6000
 Scene = Callable[[], bytes]
@@ -60,17 +57,6 @@ def test_left_alone(scene: Scene) -> None:
     assert after(data) == entries(data)
 
 
-@pytest.mark.parametrize(("make", "number"), [(prompt, 1), (result, 3)], ids=["prompt", "result"])
-def test_a_picture_becomes_one_line(make: Callable[..., bytes], number: int) -> None:
-    """Type, size, reference; the parts around it stay."""
-    found = after(make(text("before"), image(DATA), text("behind")))[number]["message"]["content"]
-    shown = next(part for part in found if marker.is_one(part.get("text", "")))
-    assert set(shown) == {"type", "text"}
-    assert shown["type"] == "text"
-    assert f"image/png, {marker.amount(len(DATA) * 3 // 4)}, kept on disk: sessioncompress show " in shown["text"]
-    assert [part["text"] for part in found if part is not shown][-2:] == ["before", "behind"]
-
-
 MEDIA = [("image/svg+xml", "image/svg+xml"), ("", "image"), ("]]\n[[x", "?????x"), ("x" * 300, "..." + "x" * 77)]
 
 
@@ -79,29 +65,3 @@ def test_any_media_type_stays_inside_the_marker(media: str, shown: str) -> None:
     made = after(prompt(image(DATA, media)))[1]["message"]["content"][1]["text"]
     assert marker.is_one(made)
     assert made.startswith(f"[[sessioncompress: {shown}, ")
-
-
-def test_a_picture_without_a_type() -> None:
-    """It is an image."""
-    made = after(prompt({"type": "image", "data": DATA, "mimeType": None}))[1]["message"]["content"][1]["text"]
-    assert made.startswith("[[sessioncompress: image, ")
-
-
-def test_the_reference_names_the_data(tmp_path: Path) -> None:
-    """As base64, as it was; a second run leaves the line, and a restore puts the picture back."""
-    pictures = [image(base64.b64encode(bytes([number]) * 9000).decode()) for number in range(4)]
-    made = PiSession()
-    made.user("What is this?", pictures[:2])
-    made.step("read", {"path": "a.png"}, pictures[2:])
-    path = write(tmp_path, turn(made))
-    assert compress(path).images_replaced == 4
-    lines = entries(path.read_bytes())
-    shown = [
-        part["text"] for number in (1, 3) for part in lines[number]["message"]["content"] if marker.is_one(part["text"])
-    ]
-    assert [show(marker.references(each)[0], path)[0].content.decode() for each in shown] == [
-        each["data"] for each in pictures
-    ]
-    assert compress_again(path).imitated_markers == 0
-    restore(path)
-    assert path.read_bytes() == made.bytes()

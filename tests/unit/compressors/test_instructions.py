@@ -139,16 +139,6 @@ def test_a_result_in_the_line_of_its_call(session: Callable[..., bytes]) -> None
         assert str(files.index("README.md")) in map(str, change.path)
 
 
-def test_a_copy_in_the_recent_context_is_the_newest() -> None:
-    """What is protected anyway makes the older one go."""
-    made = PiSession()
-    made.user("Go.")
-    made.step("read", {"path": "AGENTS.md"}, RULES)
-    made.user("And now?")
-    made.step("read", {"path": "AGENTS.md"}, RULES + "- One more.\n")
-    assert [marker.occurs_in(text) for text in result_texts(after(made.bytes()))] == [True, False]
-
-
 def test_a_copy_on_a_branch_that_was_left_is_none() -> None:
     made = PiSession()
     made.user("Go.")

@@ -128,12 +128,6 @@ def test_shown(text: str, expected: Sequence[str]) -> None:
     assert [each for each in expected if each not in shown] == []
 
 
-def test_pieces_stand_in_the_order_of_the_text() -> None:
-    """First those with neighbors, then the names alone."""
-    text = "".join(f"{name} = (value);\n" for name in ("tide_d", "tide_a", "tide_c", "tide_b")) + FILLER * 9
-    assert pieces(line_of(text)) == [f"{name} = (value" for name in ("tide_d", "tide_a", "tide_c", "tide_b")]
-
-
 INDEXES: list[tuple[str, str, str]] = [
     ("nothing is shown", "", "call read_gauge(x | open tide_level | quay_depth tide_rise"),
     ("plain words are", "open call", "call read_gauge(x | open tide_level | quay_depth tide_rise"),
@@ -201,18 +195,6 @@ def test_what_stays_anyway_is_not_shown(kept: str, known: bool) -> None:
     assert ("read_gauge" in line_of(f"(read_gauge);\n{FILLER}", kept=[kept])) is not known
 
 
-def test_one_name_in_all_results_is_in_the_newest_alone() -> None:
-    """The others show their first lines instead."""
-    found = indexes(*[f"call read_gauge(quay);\n{FILLER * 9}"] * 5)
-    assert [each.line() for each in found] == [f"{INDEX}call read_gauge(quay", "", "", "", ""]
-    assert all(each.first for each in found[1:])
-
-
-def test_a_piece_shows_its_neighbors_too() -> None:
-    newer, older = f"read_gauge = tide_level;\n{FILLER * 9}", f"(tide_level);\n{FILLER * 9}"
-    assert sum("tide_level" in each.line() for each in indexes(newer, older)) == 1
-
-
 SAID = "The tide rose in the morning and nobody at the quay said why. "
 BINARY = "\x00\x01read_gauge\x02" * 90
 TEXTS: list[tuple[str, str, bool, bool]] = [
@@ -238,26 +220,6 @@ def test_binary_has_no_names() -> None:
     assert indexes(BINARY) == [Index([], [], 0, first=False)]
 
 
-def test_a_few_control_characters_make_nothing_binary() -> None:
-    """Tools print a bell or a form feed now and then."""
-    assert "read_gauge" in line_of(f"\x07\x07(read_gauge);\x0c\n{FILLER}")
-
-
-def test_the_newest_show_their_first_lines() -> None:
-    found = indexes(*(f"(gauge_{number});\n{FILLER * 6}" for number in range(40)), policy=BALANCED)
-    first = [each.first and bool(each.line()) for each in found]
-    assert 0 < sum(first) < 40
-    assert first == sorted(first, reverse=True)
-
-
-def test_names_are_looked_for_at_both_ends_of_a_long_result() -> None:
-    """Three quarters of what is looked at are its beginning."""
-    half = FILLER * (LOOKED_AT // len(FILLER))
-    text = f"(at_begin);\n{half}(at_middle);\n{half}(at_end);\n"
-    line = line_of(text, replace(ROOMY, preview_share=0.9))
-    assert [name in line for name in ("at_begin", "at_middle", "at_end")] == [True, False, True]
-
-
 WORDS = ["".join(each) for each in itertools.product("abcdefghijklmnopqrst", repeat=2)]
 MANY = "".join(f"value_{word} = call(other_{word});\n" for word in WORDS[:300])
 
@@ -271,12 +233,6 @@ def test_all_indexes_together_stay_within_the_share(share: float) -> None:
     assert taken <= share * size
     if 0.02 <= share <= 0.08:
         assert taken > share * size * 0.8
-
-
-def test_one_result_may_take_the_budget_of_others() -> None:
-    """Most hold little that is new, a few hold much."""
-    found = indexes(MANY, *[FILLER * 9] * 9, policy=BALANCED)
-    assert len(found[0].line()) > BALANCED.preview_share * len(MANY)
 
 
 @pytest.mark.parametrize("most", [0, 1, 9, 40, 160, 640, 2_000])

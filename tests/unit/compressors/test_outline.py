@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessioncompress.compressors.preview import LINE, Part, Wording, between_words, lines_of, outline, preview
-from sessioncompress.core import marker
+from sessioncompress.compressors.preview import Part, Wording, between_words, lines_of, outline
 
 REF = "0123456789ab"
 WAY = f", kept on disk: sessioncompress show {REF}]]"
@@ -93,47 +92,6 @@ def test_outline(text: str, first: bool, last: bool, expected: str) -> None:
     assert outlined(text, first=first, last=last) == expected
 
 
-def test_one_line_never_stands_twice() -> None:
-    """The line that is the first may be the last, too."""
-    new = outlined("word " * 400)
-    assert len(new) <= 2 * LINE + len(left_out("1.8 KB"))
-    assert new.startswith("word ")
-    assert new.endswith("word ")
-
-
-def test_the_lines_that_report_a_failure_stay_between() -> None:
-    """In their place, with a second marker that names no way back."""
-    text = f"{FIRST}{BODY}error: no tide\n{BODY}{LAST}"
-    assert outlined(text, failed=True) == (
-        f"{FIRST}{left_out('100 of 203 lines, 800 bytes')}\nerror: no tide\n"
-        f"[[sessioncompress: 100 of 203 lines, 800 bytes]]\n{LAST}"
-    )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "x" * 9_000,
-        "漢字" * 3_000,
-        "\n" * 9_000,
-        " " * 9_000,
-        "\0\x1b" * 4_000,
-        '"' * 9_000,
-        "a\r\n" * 3_000,
-        "👩‍👩‍👧" * 900,
-    ],
-    ids=["one word", "CJK", "line ends", "spaces", "control", "quotes", "CRLF", "emoji"],
-)
-def test_an_outline_is_two_short_lines_of_the_text(text: str) -> None:
-    new = outlined(text)
-    if new != text:
-        assert marker.adds_up(new)
-        before, _, behind = new.partition(marker.PREFIX)
-        assert text.startswith(before)
-        assert len(new) < 2 * LINE + 200
-        assert text.endswith(behind.partition("]]")[2].removeprefix("\n"))
-
-
 STAYS: list[tuple[str, str, int, int]] = [
     ("one long word", "x" * 200, 100, -1),
     ("one long word, from the end", "x" * 200, 100, 1),
@@ -173,17 +131,3 @@ def test_a_cut_moves_out(text: str, before: str, behind: str) -> None:
     assert head.endswith(before)
     assert tail.startswith(behind)
     assert len(head) < at < len(text) - len(tail)
-
-
-def test_a_preview_severs_no_path() -> None:
-    path = "/quay/coding-agent/docs/extensions.md"
-    text = " ".join([path] * 100)
-    head, _, rest = preview(text, 300, Wording(REF)).partition("[[")
-    assert set(head.split()) == set(rest.partition("]]")[2].split()) == {path}
-
-
-@pytest.mark.parametrize("budget", range(12, 400, 13))
-def test_a_moved_cut_stays_within_the_budget(budget: int) -> None:
-    text = 'one "two three" src/quay/tide.py, four; ' * 60
-    head, _, rest = preview(text, budget, Wording(REF)).partition("[[")
-    assert len(head) + len(rest.partition("]]")[2]) <= budget

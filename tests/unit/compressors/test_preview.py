@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sessioncompress.compressors.preview import Part, Wording, bare, differing, lines_of, preview, reference
-from sessioncompress.core import marker
+from sessioncompress.compressors.preview import Wording, bare, differing, preview, reference
 
 REF = "0123456789ab"
 WORDING = Wording(REF)
 WAY = f", kept on disk: sessioncompress show {REF}]]"
-FAILURES = lines_of("", flagged=True)
 TEN = "".join(f"{number:03d} line\n" for number in range(100))
 
 SAME: list[tuple[str, str]] = [
@@ -124,55 +122,6 @@ def test_what_is_kept_is_within_the_budget(text: str, budget: int) -> None:
     assert len(head.encode()) + len(tail.encode()) <= budget + 2
 
 
-@pytest.mark.parametrize("budget", range(49, 300, 7))
-def test_a_marker_is_a_line_of_its_own(budget: int) -> None:
-    """Wherever whole lines fit, so that nothing stands beside it that a reader could take for a word or a path."""
-    text = "".join(f"/home/a/{'node_modules/' * (number % 3)}left-pad\n" for number in range(99))
-    assert all(marker.is_one(line) for line in preview(text, budget, WORDING).split("\n") if marker.PREFIX in line)
-
-
-def test_a_rest_of_a_cut_line_is_no_failure() -> None:
-    """Only whole lines are kept for what they report."""
-    text = "x " * 300 + "error: no tide" + "\n" + "error: here\n" * 2 + "x" * 900 + " error"
-    new = preview(text, 100, WORDING, keep=FAILURES)
-    assert "no tide" not in new
-    assert "]]\nerror: here\nerror: here\n[[" in new
-
-
-FAILED = TEN.replace("050 line\n", "050 error: no tide\n")
-
-
-def test_a_failure_stays_in_its_place() -> None:
-    """The first marker names the way back, the second says how much is left out there."""
-    assert preview(FAILED, 40, WORDING, keep=FAILURES) == (
-        "000 line\n001 line\n[[sessioncompress: 48 of 100 lines, 432 bytes" + WAY + "\n050 error: no tide\n"
-        "[[sessioncompress: 47 of 100 lines, 423 bytes]]\n098 line\n099 line\n"
-    )
-
-
-def test_failures_next_to_each_other_need_no_marker_between() -> None:
-    text = FAILED.replace("051 line\n", "051 Traceback:\n")
-    assert "050 error: no tide\n051 Traceback:\n[[" in preview(text, 40, WORDING, keep=FAILURES)
-
-
-def test_failures_have_a_budget() -> None:
-    """A thousand errors are not a preview."""
-    text = "start\n" * 50 + "error: again and again\n" * 1000 + "end\n" * 50
-    assert len(preview(text, 100, WORDING, keep=FAILURES)) < 100 + 400 + 200
-
-
-@pytest.mark.parametrize("line", ["prefailing\n", "unpanicked\n"])
-def test_a_part_of_a_word_reports_nothing(line: str) -> None:
-    assert line not in preview(TEN.replace("050 line\n", line), 40, WORDING, keep=FAILURES)
-
-
-@pytest.mark.parametrize(
-    "line", ["ValueError: x\n", "✗ a test\n", "FATAL\n", "No such file\n", "permission denied\n", "--- FAIL: x\n"]
-)
-def test_these_report_a_failure(line: str) -> None:
-    assert "\n" + line in preview(TEN.replace("050 line\n", line), 40, WORDING, keep=FAILURES)
-
-
 BODY = [f"    step_{number}(quay)" for number in range(12)]
 BEFORE = "\n".join(["def rise(quay):", *BODY, "    return 1", *BODY, "", "def fall(quay):"])
 AFTER = BEFORE.replace("    return 1", "    return quay.level\n    # the level, not 1")
@@ -209,14 +158,6 @@ def test_what_differs(text: str, other: str, budget: int, expected: str) -> None
     bare, wide = differing(text, other)
     start, end = wide if bare[0] >= bare[1] or wide[1] - wide[0] <= budget else bare
     assert text[start:end] == expected
-
-
-def test_a_part_has_markers_around_it() -> None:
-    """Each says what is left out there; the first names the way back."""
-    assert preview(BEFORE, 99, WORDING, part=Part(differing(BEFORE, AFTER)[1])) == (
-        "[[sessioncompress: 12 of 28 lines, 204 bytes" + WAY + "\n    step_11(quay)\n    return 1\n    step_0(quay)\n"
-        "[[sessioncompress: 13 of 28 lines, 205 bytes]]"
-    )
 
 
 def test_the_bare_marker_says_all() -> None:

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from sessioncompress.core import marker
 from sessioncompress.policy.model import Policy, Prune
 from tests.support import texts
-from tests.support.build import PiSession, text
-from tests.support.claude import ClaudeSession, Use
+from tests.support.build import PiSession
 from tests.support.runs import EAGER, after, entries, old, result_texts, turn
 
 LOG = texts.log_lines(random.Random(1), 120)
@@ -101,46 +100,6 @@ def test_cleared(scene: Scene, policy: Policy) -> None:
     assert cleared(scene(), policy) == [True]
 
 
-def test_dead_history_is_left_to_others() -> None:
-    """Which take what is long, and leave what is short even in a line that changes."""
-    made = steps(("bash", {"command": "make"}, [text(LOG), text(SHORT)]))
-    made.compaction("Done.", made.user("More."))
-    assert cleared(old(made), pruning()) == [True, False]
-
-
-@pytest.mark.parametrize(("size", "goes"), [(307, False), (308, True)])
-def test_a_gain_of_50_tokens_is_enough(size: int, goes: bool) -> None:
-    """In a line that changes anyway, since else less would not pay."""
-    made = steps(("bash", {"command": "make"}, [text(LOG), text("x" * size)]))
-    assert cleared(old(made), pruning()) == [True, goes]
-
-
-def test_results_go_for_their_age_by_the_tokens_behind_them() -> None:
-    """One into which the newest tokens reach stays; exactly so many behind it are enough."""
-    data = session(*(f"{number}" + SHORT[1:] for number in range(3)))
-    # In JSON each takes two quotes more, and tokens are rounded up.
-    behind = -(-2 * 502 // 4)
-    assert cleared(data, pruning(prune_protect=behind)) == [True, False, False]
-    assert cleared(data, pruning(prune_protect=behind + 1)) == [False, False, False]
-    assert cleared(data, pruning(prune_protect=1)) == [True, True, False]
-
-
-def test_results_that_are_no_blocks_count_as_tool_output() -> None:
-    """Ten short ones are as much as a long one."""
-    data = session(SHORT, *(["y" * 100] * 10))
-    assert cleared(data, pruning(prune_protect=250))[0]
-    assert not cleared(data, pruning(prune_protect=251))[0]
-
-
-def test_the_newest_messages_stay() -> None:
-    """A turn of two is behind the second result, and a step of two between both."""
-    data = session(SHORT, "y" * 500)
-    assert cleared(data, pruning(preserve_recent_messages=2)) == [True, True]
-    assert cleared(data, pruning(preserve_recent_messages=3)) == [True, False]
-    assert cleared(data, pruning(preserve_recent_messages=4)) == [True, False]
-    assert cleared(data, pruning(preserve_recent_messages=5)) == [False, False]
-
-
 AGAIN = [
     ("a read that is read again", (("read", {"path": "a"}, SOURCES[0]), ("read", {"path": "a"}, SOURCES[1]))),
     ("the same result again", (("bash", {"command": "a"}, SOURCES[0]), ("bash", {"command": "b"}, SOURCES[0]))),
@@ -158,27 +117,3 @@ def test_what_is_said_again_goes_at_any_age_and_of_any_tool(made: Sequence[tuple
         False,
         False,
     ]
-
-
-def test_a_note_says_what_repeats_it() -> None:
-    made = steps(*AGAIN[0][1])
-    shown = result_texts(after(old(made), pruning(prune_protect=1 << 30)))[0]
-    assert ", older content of a, read again later, kept on disk: sessioncompress show " in shown
-
-
-def test_a_copy_that_is_pruned_itself_is_not_named() -> None:
-    shown = result_texts(after(old(steps(*AGAIN[1][1])), pruning()))
-    assert all(marker.is_one(each) for each in shown)
-    assert "same text" not in "".join(shown)
-
-
-def test_a_message_in_several_lines_counts_once() -> None:
-    """Claude Code writes each part of an answer as a line of its own, with results between them."""
-    made = ClaudeSession()
-    made.user("Go.")
-    made.step("Bash", {"command": "ls"}, SHORT)
-    made.parallel([Use("Bash", {"command": each}, "short") for each in "abc"])
-    data = made.turn().bytes()
-    # A turn of two, three results, and the one answer with three calls.
-    assert "[[sessioncompress" in str(after(data, pruning(preserve_recent_messages=6)))
-    assert "[[sessioncompress" not in str(after(data, pruning(preserve_recent_messages=7)))

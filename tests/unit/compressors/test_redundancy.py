@@ -7,15 +7,13 @@ import time
 from collections.abc import Callable
 
 import pytest
-from msgspec.structs import replace
 
 from sessioncompress.compressors import redundancy
 from sessioncompress.core import marker
-from sessioncompress.core.lines import Lines
 from tests.support import texts
 from tests.support.build import PiSession, Use, text
 from tests.support.chats import GenCodeSession
-from tests.support.runs import EAGER, after, old, result_texts, view_of
+from tests.support.runs import after, old, result_texts, view_of
 
 A, B, C = (texts.python_source(random.Random(number), 30) for number in range(3))
 Scene = Callable[[], bytes]
@@ -207,34 +205,6 @@ def named_and_gone(*steps: Step, says: str = "") -> list[str]:
 
 BASH: Step = ("bash", {"command": "x"}, A)
 READ: Step = ("read", {"path": "a"}, A)
-SAME = ", same text as a later"
-
-
-def test_the_later_copy_is_the_later_one_on_the_path() -> None:
-    """An agent may write lines in another order than that in which they hang together."""
-    view = view_of(reads(BASH, BASH)())
-    first, second, *_ = (number for number, line in enumerate(view.lines) if line.answers)
-    live = [{first: second, second: first}.get(number, number) for number in view.survey.shape.live]
-    turned = replace(view, survey=view.survey._replace(shape=view.survey.shape._replace(live=live)))
-    assert [[change.line for change in redundancy.propose(each)] for each in (view, turned)] == [[first], [second]]
-
-
-def test_a_copy_that_is_no_more_is_not_named() -> None:
-    """Nor one that stands in no block any more."""
-    view = view_of(reads(BASH, BASH)())
-    lines = list(view.lines)
-    second = max(number for number, line in enumerate(lines) if line.answers and line.blocks)
-    lines[second] = lines[second]._replace(blocks=())
-    assert list(redundancy.propose(view))
-    assert not list(redundancy.propose(replace(view, survey=view.survey._replace(lines=Lines(lines)))))
-
-
-def test_a_copy_that_goes_itself_is_not_named() -> None:
-    """The newest copy that keeps more than a marker is."""
-    first, second, third, *_ = named_and_gone(BASH, BASH, READ, ("read", {"path": "a"}, B))
-    assert f"{SAME} bash result, " in first
-    assert not marker.is_one(second)
-    assert ", older content of a, read again later, " in third
 
 
 def test_without_another_copy_a_result_keeps_its_preview() -> None:
@@ -242,71 +212,6 @@ def test_without_another_copy_a_result_keeps_its_preview() -> None:
     first, second, *_ = named_and_gone(BASH, READ, ("write", {"path": "a", "content": "x"}, "ok"))
     assert not marker.is_one(first)
     assert ", older content of a, written later, " in second
-
-
-def test_a_copy_that_the_text_repeats_is_not_named() -> None:
-    """The text that repeats it is behind all copies of it."""
-    shown = named_and_gone(BASH, READ, says="It says:\n" + A)
-    assert all(", repeated in the text that follows, " in each for each in shown)
-
-
-def test_a_copy_that_stays_is_named_whatever_supersedes_it() -> None:
-    made = PiSession()
-    made.user("Go.")
-    made.step(*BASH)
-    made.user("Again.")
-    made.step(*READ)
-    made.step("read", {"path": "a"}, B)
-    found = result_texts(after(made))
-    assert f"{SAME} read result of a, " in found[0]
-    assert found[1:] == [A, B]
-
-
-def test_a_copy_in_dead_history_is_not_named() -> None:
-    """It is named only itself; nothing before it is better off."""
-    made = PiSession()
-    made.user("Go.")
-    made.step(*BASH)
-    made.step(*BASH)
-    made.compaction("Done.", made.user("More."))
-    found = result_texts(after(old(made)))
-    assert all(marker.is_one(each) for each in found)
-    assert SAME not in "".join(found)
-
-
-def test_the_recent_context_counts_as_later() -> None:
-    """A read in the last turn supersedes an old one, and stays itself."""
-    made = PiSession()
-    made.user("Go.")
-    made.step("read", {"path": "a"}, A)
-    made.user("Again.")
-    made.step("read", {"path": "a"}, B)
-    found = result_texts(after(made))
-    assert "older content of a, read again later" in found[0]
-    assert found[1] == B
-
-
-def test_off_by_policy() -> None:
-    found = result_texts(
-        after(
-            reads(("read", {"path": "a"}, A), ("read", {"path": "a"}, A))(), replace(EAGER, eliminate_redundancy=False)
-        )
-    )
-    assert not any(marker.is_one(each) for each in found)
-
-
-def test_short_results_stay() -> None:
-    """Under the limit there is nothing to win."""
-    small = "x" * 600
-    found = result_texts(after(reads(("read", {"path": "a"}, small), ("read", {"path": "a"}, small))()))
-    assert found == [small, small]
-
-
-def test_markers_quoted_by_tools_are_not_taken_for_repeats() -> None:
-    """A result that quotes a marker is content, compared and previewed like others."""
-    quoting = marker.marker("9 lines", "0" * 12) + "\n" + C
-    found = result_texts(after(reads(("bash", {"command": "cat"}, quoting), ("bash", {"command": "cat"}, C))()))
-    assert all(not marker.is_one(each) for each in found)
 
 
 def test_many_results_in_one_message_are_named_in_one_pass() -> None:

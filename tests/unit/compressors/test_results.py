@@ -13,7 +13,7 @@ from sessioncompress.core import marker
 from sessioncompress.core.splice import literal
 from sessioncompress.policy.model import Policy
 from tests.support import texts
-from tests.support.build import PiSession, Use, image, text
+from tests.support.build import PiSession, Use
 from tests.support.runs import EAGER, after, old, plan_of, result_texts, turn
 
 LOG = texts.log_lines(random.Random(1), 120)
@@ -98,27 +98,6 @@ def test_left_alone(scene: Scene) -> None:
     assert plan_of(scene()) == {}
 
 
-@pytest.mark.parametrize(("tool", "kept"), [("read", True), ("edit", False), ("write", False), ("bash", False)])
-def test_only_a_read_of_a_skill_file_keeps_its_result(tool: str, kept: bool) -> None:
-    """What a change of a skill says is output like other; a picture that was read stays like text."""
-    found = after(session([text(LOG), image("A" * 4000)], tool=tool, arguments={"path": "/home/a/x/SKILL.md"}))
-    shown = result_texts(found)
-    assert (shown[0] == LOG) == kept
-    assert (len(marker.references("\n".join(shown))) == 0) == kept
-
-
-def test_a_preview_is_head_and_tail_in_their_order() -> None:
-    """Whole lines of both, and between them one marker that says how much is left out."""
-    new = one(LOG)
-    lines, kept = LOG.split("\n"), new.split("\n")
-    at = next(number for number, line in enumerate(kept) if marker.is_one(line))
-    assert kept[:at] == lines[:at]
-    assert kept[at + 1 :] == lines[len(lines) - len(kept) + at + 1 :]
-    assert at > 0
-    assert len(kept) > at + 1
-    assert f"{len(lines) - len(kept) + 1} of {len(lines)} lines, " in kept[at]
-
-
 SHAPES: list[tuple[str, str]] = [
     ("lines", LOG),
     ("one giant line", "x" * 100_000),
@@ -177,14 +156,6 @@ def test_what_is_kept_is_text_of_the_result(value: str) -> None:
             position = found
 
 
-def test_the_budget_grows_with_the_text() -> None:
-    """5 % of it, between the policy's bounds."""
-    sizes = [len(one(texts.log_lines(random.Random(1), lines))) for lines in (15, 60, 100, 200, 900)]
-    assert sizes == sorted(sizes)
-    assert sizes[0] < 160 + 130
-    assert 450 < sizes[-1] < 640 + 130
-
-
 FAILURE = "src/tide.py:12: error: the gauge is not there"
 FAILING = "\n".join([*LOG.split("\n")[:60], FAILURE, *LOG.split("\n")[60:]])
 
@@ -211,11 +182,3 @@ def test_the_lines_that_report_a_failure_stay_where_something_failed(kept: bool,
         markers = [line for line in new.split("\n") if marker.is_one(line)]
         assert len(markers) == 2
         assert [len(marker.references(line)) for line in markers] == [1, 0]
-
-
-def test_all_parts_of_a_result_are_seen() -> None:
-    """Several texts, and a picture between them."""
-    new = after(session([text(LOG), image("A" * 4000), text("short"), text(LOG + "!")]))
-    shown = result_texts(new)
-    assert [bool(marker.references(each)) for each in shown[:4]] == [True, True, False, True]
-    assert len(set(marker.references("\n".join(shown)))) == 3

@@ -9,20 +9,14 @@ from msgspec.structs import replace
 
 from sessioncompress.compressors.base import REPORT
 from sessioncompress.core import marker
-from sessioncompress.core.splice import literal
 from sessioncompress.pipeline.plan import in_question
 from sessioncompress.policy.model import PRESETS, Policy
-from tests.support.build import ClaudeSession, OmpSession, PiSession
-from tests.support.runs import EAGER, after, old, plan_of, result_texts, view_of
+from tests.support.build import OmpSession, PiSession
+from tests.support.runs import EAGER, after, old, result_texts, view_of
 
 ARCHIVE = replace(PRESETS["archive"], size_threshold_kb=0, min_saved_kb=0)
 MOST = 20
 """So many reports are new."""
-REST = "It rose again while we looked on, and nobody at the quay could say why it did.\n" * 14
-LONG = "".join(
-    f"{'#' * (number % 3 + 1)} Part {number} of it\n\nParagraph {number} begins here.\n{REST}\n- Bullet {number}\n{number}. Point {number}\n\n"
-    for number in range(12)
-)
 
 
 def reports(*texts: str, tool: str = "task", made: PiSession | None = None) -> bytes:
@@ -62,40 +56,6 @@ def test_left_alone(scene: Callable[[], bytes]) -> None:
     assert all(view.is_whole(number, view.lines[number].blocks[0]) for number in results)
 
 
-def test_a_long_one_keeps_what_sums_it_up() -> None:
-    """Headings, bullets and the first lines of paragraphs, in their order."""
-    new = texts_of(reports(LONG))[0]
-    lines = [line for line in new.split("\n") if line and not marker.is_one(line)]
-    assert len(literal(LONG)) > 3 * REPORT
-    assert len(literal(new)) < REPORT + EAGER.result_limit
-    assert [line for line in lines if line.startswith("#")] == [
-        f"{'#' * (number % 3 + 1)} Part {number} of it" for number in range(12)
-    ]
-    assert sum(line.startswith("- Bullet") for line in lines) == 12
-    assert sum(line.startswith("Paragraph") for line in lines) >= 3
-    assert sum(line in REST for line in lines) < 12
-    assert marker.adds_up(new)
-    assert "\nin it: " not in new
-
-
-def test_headings_go_before_bullets_and_bullets_before_paragraphs() -> None:
-    new = texts_of(
-        reports("".join(f"# Part {n} of it\n\nText {n} begins.\n\n- Bullet {n}\n\n{REST}\n" for n in range(90)))
-    )[0]
-    lines = new.split("\n")
-    of_each = [sum(line.startswith(begins) for line in lines) for begins in ("# Part", "- Bullet", "Text")]
-    assert of_each[0] > 20
-    assert of_each[1:] == sorted(of_each[1:], reverse=True)
-    assert of_each[0] > of_each[1]
-
-
-def test_the_oldest_of_21_goes() -> None:
-    whole = [
-        not marker.occurs_in(text) for text in texts_of(reports(*(f"{n} {sized(3_000)}" for n in range(MOST + 1))))
-    ]
-    assert whole == [False, *[True] * MOST]
-
-
 OTHERS: list[tuple[str, Callable[[], bytes], Policy]] = [
     ("of a tool that is no subagent", lambda: reports(sized(3_000), tool="bash"), EAGER),
     ("pi has no such tool", lambda: reports(sized(3_000), made=PiSession()), EAGER),
@@ -106,12 +66,3 @@ OTHERS: list[tuple[str, Callable[[], bytes], Policy]] = [
 @pytest.mark.parametrize(("scene", "policy"), [case[1:] for case in OTHERS], ids=[case[0] for case in OTHERS])
 def test_output_is_no_report(scene: Callable[[], bytes], policy: Policy) -> None:
     assert marker.occurs_in(texts_of(scene(), policy)[0])
-
-
-@pytest.mark.parametrize("tool", ["Task", "Agent"])
-def test_the_subagents_of_claude_code(tool: str) -> None:
-    made = ClaudeSession()
-    made.user("Go.")
-    made.step(tool, {"prompt": "Look."}, sized(4_000))
-    made.step("Bash", {"command": "make"}, sized(4_000) + "!")
-    assert list(plan_of(made.turn().bytes())) == [4]

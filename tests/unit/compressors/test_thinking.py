@@ -88,37 +88,6 @@ def test_thinking_goes_whole(scene: Scene, left: list[str]) -> None:
     assert after(data)[2]["message"]["content"] == kept
 
 
-def test_redacted_thinking_may_be_the_latest() -> None:
-    made = PiSession()
-    made.user("Go.")
-    made.assistant(thinking(LONG), "One.")
-    made.user("And?")
-    made.assistant(sealed_thinking(), "Two.")
-    found = after(old(made))
-    assert [parts_of(found[number]) for number in (2, 4)] == [["text"], ["redactedThinking", "text"]]
-
-
-def test_beside_a_call() -> None:
-    """A message of thinking and a call keeps its call."""
-    made = PiSession()
-    made.user("Go.")
-    made.step("bash", {"command": "make"}, "ok", thinking=LONG)
-    made.assistant(thinking(LONG), "Done.")
-    assert parts_of(after(old(made))[2]) == ["toolCall"]
-
-
-@pytest.mark.parametrize("turns", [1, 2, 3])
-def test_the_protected_turns_keep_theirs(turns: int) -> None:
-    made = PiSession()
-    for number in range(3):
-        made.user(f"Part {number}.")
-        made.assistant(thinking(LONG), "One.")
-        made.assistant(thinking(LONG), "Two.")
-    found = after(made, replace(EAGER, turn_threshold_before_compress=turns))
-    messages = [parts_of(entry) for entry in found if entry.get("message", {}).get("role") == "assistant"]
-    assert messages == [["text"]] * (6 - 2 * turns) + [["thinking", "text"]] * (2 * turns)
-
-
 def test_strip_thinking_off_keeps_all() -> None:
     data = session(thinking(LONG), "Done.")
     assert after(data, replace(EAGER, strip_thinking=False)) == entries(data)

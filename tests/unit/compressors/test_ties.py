@@ -325,18 +325,6 @@ def test_the_steps_that_can_go_go(tmp_path: Path, name: str) -> None:
     assert "|" not in parts(after[first], "toolCall")[0]["id"]
 
 
-def test_ids_go_only_with_their_reasoning(tmp_path: Path) -> None:
-    """Where there is none in the message, or thinking stays by policy, ids and signatures stay."""
-    made = without_thinking()
-    path = write(tmp_path, made)
-    compress(path)
-    ids = [
-        [part["id"] for entry in entries(data) for part in parts(entry, "toolCall")]
-        for data in (made.bytes(), path.read_bytes())
-    ]
-    assert ids[0] == ids[1]
-
-
 @pytest.mark.parametrize("name", ["pi-responses.jsonl", "omp.jsonl"])
 @pytest.mark.parametrize(
     "policy", POLICIES, ids=["eager", "no turns", "thinking alone", "thinking stays", "no tool is protected"]
@@ -345,14 +333,3 @@ def test_fixtures(tmp_path: Path, name: str, policy: Policy) -> None:
     path = write(tmp_path, fixture(name))
     compress(path, policy)
     sound(entries(fixture(name)), entries(path.read_bytes()))
-
-
-def test_a_payload_keeps_its_arguments(tmp_path: Path) -> None:
-    """What oh-my-pi sends again is the payload: a call changes only with it."""
-    made = OmpSession()
-    made.user("Go.")
-    made.step("write", {"path": "a", "content": LONG * 3}, "ok", thinking=LONG)
-    path = write(tmp_path, turn(made))
-    compress(path, replace(EAGER, turn_threshold_before_compress=1))
-    number = next(number for number, entry in enumerate(entries(made.bytes())) if parts(entry, "toolCall"))
-    assert entries(path.read_bytes())[number] == entries(made.bytes())[number], "it holds the latest thinking"

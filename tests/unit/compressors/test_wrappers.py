@@ -80,17 +80,6 @@ def test_a_note_begins_at_the_last_tag_that_opens() -> None:
     assert own_part(text).span == (0, len(text) - len(NOTE) - 1)
 
 
-def test_a_note_goes_with_the_blank_line_before_it() -> None:
-    """The marker in its place is a line of its own."""
-    new = preview(f"{BODY}\n\n{NOTE}", 160, Wording(None), part=own_part(f"{BODY}\n\n{NOTE}"))
-    assert re.search(rf"\n{LAST.replace('(', '.').replace(')', '.')}\n\[\[sessioncompress: [^\n]*\]\]\n?\Z", new)
-
-
-def test_a_short_text_with_a_long_note_stays_whole() -> None:
-    text = f"one\ntwo\n\n{NOTE}"
-    assert preview(text, 160, Wording(None), part=own_part(text)).startswith("one\ntwo\n[[sessioncompress: ")
-
-
 @pytest.mark.parametrize(
     "unit",
     [
