@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.core.jsonl import GAP, cut, pieces_of
+from sessioncompress.core.jsonl import GAP, pieces_of
 
 ONE = {"id": "1", "text": 'ü"}],"messages":[{'}
 TWO = {"id": "2", "nested": {"messages": [{"a": 1}], "b": [[], {}]}}
@@ -69,16 +69,6 @@ def test_a_document_is_cut_into_its_messages(document: Any, ascii_only: bool, in
     assert all(number == GAP and not whole for number, raw, whole in found[::2])
 
 
-def test_all_else_of_a_document_is_known() -> None:
-    found = cut(b'{"a": 1, "messages": [{"b": 2}], "c": "\xc3\xbc"}')
-    assert found is not None
-    assert found.outer == {"a": 1, "messages": [], "c": "ü"}
-
-
-def test_no_messages_yet() -> None:
-    assert pieces(b'{"messages": []}') == [(GAP, b'{"messages": []}', False)]
-
-
 SET = json.dumps({"$set": {"messages": [ONE, TWO], "lastUpdated": "ü"}}, separators=(",", ":")).encode() + b"\n"
 
 NOT_CUT = {
@@ -101,18 +91,3 @@ NOT_CUT = {
 def test_a_line_that_is_not_cut_is_one(line: bytes) -> None:
     """Where it is not plain what an agent reads there, or the line may still be being written."""
     assert pieces(b'{"a":1}\n' + line) == [(0, b'{"a":1}\n', True), (1, line, True)]
-
-
-@pytest.mark.parametrize("ascii_only", [True, False])
-def test_a_line_that_sets_all_messages_is_cut_into_them(ascii_only: bool) -> None:
-    """They count as lines; the lines behind them go on from there."""
-    update = json.dumps(json.loads(SET), separators=(",", ":"), ensure_ascii=ascii_only).encode() + b"\n"
-    data = b'{"a":1}\n' + update + b'{"b":2}\n' + update + b'{"c":'
-    found = pieces(data)
-    assert b"".join(raw for _, raw, _ in found) == data
-    numbers = [number for number, _, whole in found if whole]
-    assert numbers == list(range(7))
-    messages = [json.loads(raw) for number, raw, whole in found if number in (1, 2, 4, 5)]
-    assert messages == [ONE, TWO] * 2
-    assert [raw for number, raw, _ in found if number in (0, 3, 6)] == [b'{"a":1}\n', b'{"b":2}\n', b'{"c":']
-    assert all(not whole for number, _, whole in found if number == GAP)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from xxhash import xxh3_64_hexdigest
 
-from sessioncompress.core.references import FEWEST_DIGITS, References, attached, digest_of, digests_of, git_blob
+from sessioncompress.core.references import FEWEST_DIGITS, References, digest_of, digests_of, git_blob
 
 CONTENT = b"some content"
 DIGEST = sha256(CONTENT).hexdigest()[:20]
@@ -60,9 +60,3 @@ def test_a_git_blob_is_what_git_says(tmp_path: Path) -> None:
 def test_the_identity_of_a_content_is_sha_256() -> None:
     """Of as many digits as nobody can find twice."""
     assert digest_of(b"").hex() == "e3b0c44298fc1c149afbf4c8996fb924"
-
-
-@pytest.mark.parametrize(("how", "content"), [("text", b"abcd"), ("base64", b"i\xb7\x1d")])
-def test_a_document_is_decoded_where_it_says_so(how: str, content: bytes) -> None:
-    source = {"type": how, "media_type": "text/plain", "data": "abcd"}
-    assert attached({"type": "document", "source": source}).content == content

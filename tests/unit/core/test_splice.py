@@ -226,12 +226,6 @@ def test_many_values_take_no_longer_each(new: Any) -> None:
     assert spliced == orjson.dumps(document)
 
 
-def test_a_document_that_is_not_the_line_is_noticed() -> None:
-    """The bytes and the document that a caller gives must agree."""
-    with pytest.raises(CannotSplice):
-        splice(b'{"b":1,"a":"old"}', {"a": "old", "b": 2}, {("a",): "new"})
-
-
 def test_a_literal_is_as_javascript_writes_it() -> None:
     """Neither slashes nor other scripts are escaped."""
     assert literal("a/é\u2028\n") == '"a/é\u2028\\n"'.encode()
