@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.core.model import Answer, Usage
-from sessioncompress.formats.table import NAMES, format_named
+from sessioncompress.formats.table import format_named
 from tests.unit.core.test_usage import NONSENSE
 
 Entry = dict[str, Any]
@@ -196,24 +196,6 @@ def test_an_answer_has_its_usage(name: str, entry: Entry, answer: Answer) -> Non
     assert format_named(name).answer(entry) == answer
 
 
-def test_of_several_rounds_of_a_response_the_last_holds_the_context() -> None:
-    """Claude Code writes the sum of them where it writes all others' usage."""
-    rounds = [{"input_tokens": 3, "output_tokens": 20, "cache_read_input_tokens": sent} for sent in (1000, 1100)]
-    entry = changed(CLAUDE, ("message", "usage", "cache_read_input_tokens"), 2100)
-    answer = format_named("claude-code").answer(changed(entry, ("message", "usage", "iterations"), rounds))
-    assert answer
-    assert answer.usage == Usage(3, 20, 1100, 0, 20)
-    one = format_named("claude-code").answer(changed(CLAUDE, ("message", "usage", "iterations"), []))
-    assert one == format_named("claude-code").answer(CLAUDE)
-
-
-def test_codex_names_the_model_and_the_window_of_a_turn_before_it() -> None:
-    form = format_named("codex")
-    assert form.answer({"type": "turn_context", "payload": {"model": "gpt-5.5"}}) == Answer(model="gpt-5.5")
-    started = {"type": "task_started", "model_context_window": 258_400}
-    assert form.answer({"type": "event_msg", "payload": started}) == Answer(window=258_400)
-
-
 NOTES: list[tuple[Any, dict[int, Usage | None]]] = [
     (None, {}),
     ([], {}),
@@ -226,29 +208,9 @@ NOTES: list[tuple[Any, dict[int, Usage | None]]] = [
         {2: Usage(10, 5)},
     ),
 ]
-CACHED = {
-    "inputTokens": 1003,
-    "outputTokens": 50,
-    "reasoningTokens": 20,
-    "cache": {"readTokens": 900, "writeTokens": 3},
-}
 
 
 @pytest.mark.parametrize(("document", "found"), NOTES)
 def test_gencode_notes_answers_in_the_documents_head(document: Any, found: dict[int, Usage | None]) -> None:
     noted = format_named("gencode").noted(document)
     assert {number: answer.usage for number, answer in noted.items()} == found
-
-
-@pytest.mark.parametrize(("provider", "prompt"), [("anthropic", 1906), ("openai", 1003), ("google", 1003)])
-def test_what_caches_held_is_counted_as_the_provider_does(provider: str, prompt: int) -> None:
-    note = {"afterMessageIndex": 4, "usage": CACHED}
-    document = {"metadata": {"provider": provider, "model": "a-model", "completions": [note]}}
-    answer = format_named("gencode").noted(document)[4]
-    assert answer.usage
-    assert (answer.model, answer.usage.prompt, answer.usage.output) == ("a-model", prompt, 50)
-
-
-def test_only_gencode_notes_answers_there() -> None:
-    document = {"metadata": {"completions": [{"afterMessageIndex": 0, "usage": CACHED}]}}
-    assert [form.name for form in map(format_named, NAMES) if form.noted(document)] == ["gencode"]

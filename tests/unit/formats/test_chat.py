@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +11,6 @@ from sessioncompress.core.model import Kind, Line, Role
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats.chat import Chat, ChatReader
 from sessioncompress.pipeline.reading import read_line
-from tests.support.chats import ChatSession
-from tests.support.runs import compress
 
 LONG = "a line of output\n" * 60
 
@@ -93,25 +90,6 @@ def test_blocks(entry: Any, blocks: Any) -> None:
     assert [(block.kind, block.path) for block in read(entry).blocks] == blocks
 
 
-def test_an_error_is_known() -> None:
-    """A write that failed supersedes no read."""
-    texts = ("Error: EACCES: permission denied", "error: no such file", "No error.")
-    found = [read({"role": "tool", "tool_call_id": "c", "content": each}).facts.failed for each in texts]
-    assert found == [True, True, False]
-
-
-def test_a_result_knows_its_call() -> None:
-    """Its tool, the file that it is about, and that a skill was read."""
-    reader = ChatReader()
-    read(used("bash", given(command="ls")), reader)
-    line = read(result(LONG), reader)
-    assert (line.answers, line.blocks[0].tool) == ("c1", "bash")
-    assert read(result(LONG, name="other"), reader).blocks[0].tool == "other"
-    (call,) = read(used("read_file", given(path="a.py")), reader).calls
-    assert call.file == "a.py"
-    assert call.part, "what it returned is not taken for the file itself"
-
-
 CALL = used("write", given(path="a", content=LONG))
 FREE = used("write", LONG)
 PICTURE = {"role": "user", "content": [picture(DATA), {"type": "text", "text": LONG}]}
@@ -153,17 +131,3 @@ def messages(data: bytes) -> list[Any]:
     except ValueError:
         return [json.loads(line) for line in data.splitlines()]
     return list(whole["messages"] if isinstance(whole, dict) else whole)
-
-
-def test_a_message_with_calls_keeps_its_reasoning(tmp_path: Path) -> None:
-    """Some providers refuse it otherwise; that of old answers goes."""
-    made = ChatSession()
-    for number in range(3):
-        made.message("user", f"Part {number}.")
-        made.step("bash", {"command": "make"}, LONG * 9, reasoning_content=f"I run it. {LONG}")
-        made.message("assistant", f"Done with {number}.", reasoning_content=f"It ran {number} times. {LONG}")
-    path = tmp_path / "chat.jsonl"
-    path.write_bytes(made.bytes())
-    compress(path)
-    kept = ["reasoning_content" in each for each in messages(path.read_bytes()) if each["role"] == "assistant"]
-    assert kept == [True, False, True, False, True, True]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 import pytest
 
@@ -16,7 +14,7 @@ from sessioncompress.core.model import Purpose
 from sessioncompress.formats.base import CannotCheckpoint
 from sessioncompress.formats.claude import ClaudeReader
 from tests.support import texts
-from tests.support.checkpoints import SUMMARY, Cutting, checkpointed
+from tests.support.checkpoints import Cutting, checkpointed
 from tests.support.claude import ClaudeSession, Use
 from tests.support.runs import entries, split, survey_of
 
@@ -168,91 +166,10 @@ def cut_at(made: ClaudeSession, text: str) -> Cutting:
     return checkpointed(made.bytes(), first=line_with(made.bytes(), text))
 
 
-def test_the_lines() -> None:
-    made = session()
-    before = made.bytes()
-    first = line_with(before, "And?")
-    done = cut_at(made, "And?")
-    assert [addition.before for addition in done.checkpoint.added] == [first, first]
-    assert split(done.after)[:first] + split(done.after)[first + 2 :] == split(before)
-    own = entries(before)
-    boundary, summary = entries(done.after)[first : first + 2]
-    last = own[first - 1]
-    # The first result hangs beside the last one: the agent finds it again.
-    chain = [entry["uuid"] for entry in own[first:] if '"content": "a"' not in json.dumps(entry)]
-    assert len(chain) == len(own) - first - 1
-    of_session = {key: last[key] for key in ("userType", "cwd", "sessionId", "version", "gitBranch")}
-    assert boundary == {
-        "parentUuid": None,
-        "logicalParentUuid": last["uuid"],
-        "isSidechain": False,
-        "type": "system",
-        "subtype": "compact_boundary",
-        "content": "Conversation compacted",
-        "isMeta": False,
-        "timestamp": last["timestamp"],
-        "uuid": boundary["uuid"],
-        "level": "info",
-        "compactMetadata": {
-            "trigger": "manual",
-            "preTokens": SUMMARY.tokens_before,
-            "preservedSegment": {"headUuid": chain[0], "anchorUuid": summary["uuid"], "tailUuid": chain[-1]},
-            "preservedMessages": {"anchorUuid": summary["uuid"], "uuids": chain},
-        },
-        **of_session,
-    }
-    assert summary == {
-        "parentUuid": boundary["uuid"],
-        "isSidechain": False,
-        "type": "user",
-        "message": {"role": "user", "content": f"{CONTINUED}{SUMMARY.text}\n\nRecent messages are preserved verbatim."},
-        "isVisibleInTranscriptOnly": True,
-        "isCompactSummary": True,
-        "uuid": summary["uuid"],
-        "timestamp": last["timestamp"],
-        **of_session,
-    }
-    assert said(summary) == [Said(Say.SUMMARY, SUMMARY.text)]
-    assert UUID(boundary["uuid"]).version == UUID(summary["uuid"]).version == 4
-
-
 def read_as(data: bytes) -> tuple[list[int], frozenset[int]]:
     """Return what the model reads, and what is dead."""
     found = survey_of(data)
     return for_the_model(found), found.shape.dead
-
-
-@pytest.mark.parametrize("text", ["And?", "That too.", "Done."])
-def test_our_reader_sees_it(text: str) -> None:
-    made = session()
-    first = line_with(made.bytes(), text)
-    found, dead = read_as(cut_at(made, text).after)
-    assert found == list(range(first, len(made.lines()) + 2))
-    assert dead == frozenset(range(first))
-
-
-def test_lines_that_the_agent_does_not_load_stay_with_what_is_kept() -> None:
-    """They stand before the first message: what the agent calls kept begins behind them."""
-    made = ClaudeSession()
-    made.user("Go.")
-    name = made.step("Bash", {"command": "make"}, LONG)
-    made.progress(name, type="bash_progress", output="1")
-    made.progress(name, type="bash_progress", output="2")
-    made.respond("Done.")
-    number = line_with(made.bytes(), "bash_progress")
-    done = checkpointed(made.bytes(), first=number)
-    metadata = entries(done.after)[number]["compactMetadata"]
-    last = entries(made.bytes())[-1]["uuid"]
-    assert metadata["preservedSegment"]["headUuid"] == last
-    assert metadata["preservedMessages"]["uuids"] == [last]
-    assert read_as(done.after) == (list(range(number, number + 5)), frozenset(range(number)))
-
-
-def test_a_history_that_was_appended_again_is_read_where_it_stood_first() -> None:
-    made = session()
-    again = b"".join(made.lines()[:4])
-    done = checkpointed(made.bytes() + again, first=line_with(made.bytes(), "And?"))
-    assert read_as(done.after)[0] == read_as(cut_at(made, "And?").after)[0]
 
 
 def test_a_first_line_whose_parent_is_missing_does_not_hang_on_it() -> None:
@@ -263,17 +180,6 @@ def test_a_first_line_whose_parent_is_missing_does_not_hang_on_it() -> None:
     made.user("And?")
     made.respond("That too.")
     assert read_as(cut_at(made, "And?").after) == ([2, 3, 4, 5], frozenset({0, 1}))
-
-
-def test_one_of_the_agents_on_top() -> None:
-    """The last compaction counts, wherever what it keeps stands."""
-    made = session()
-    made.turn(2)
-    kept = entries(made.bytes())[line_with(made.bytes(), "part 1")]["uuid"]
-    first = line_with(made.bytes(), "part 1")
-    end = len(made.lines())
-    made.compact("It was so.", kept)
-    assert read_as(made.bytes()) == ([end, *range(first, end), end + 1], frozenset(range(first)))
 
 
 def ended_by_command() -> ClaudeSession:
@@ -311,15 +217,3 @@ def test_what_can_have_none(make: Callable[[], ClaudeSession], text: str, why: s
         cut_at(make(), text)
     assert raised.value.what == why
     assert raised.value.remedy
-
-
-@pytest.mark.parametrize("odd", [None, 3, [], {}, "\ud800"])
-def test_odd_lines_before_it_do_no_harm(odd: Any) -> None:
-    made = session()
-    lines = split(made.bytes())
-    first = line_with(made.bytes(), "And?")
-    entry = json.loads(lines[first - 1]) | dict.fromkeys(("cwd", "version", "userType", "slug"), odd)
-    lines[first - 1] = json.dumps(entry).encode() + b"\n"
-    done = checkpointed(b"".join(lines), first=first)
-    written = [json.loads(addition.line) for addition in done.checkpoint.added]
-    assert all(("cwd" in entry) is isinstance(odd, str) for entry in written)

@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.checkpoints.cut import for_the_model
 from sessioncompress.core.checkpoint import Said, Say
 from sessioncompress.core.model import Purpose
 from sessioncompress.formats.base import CannotCheckpoint
 from sessioncompress.formats.codex import PREFIX, RolloutReader
 from sessioncompress.formats.table import format_named
 from tests.support import texts
-from tests.support.checkpoints import SUMMARY, checkpointed, written_of
+from tests.support.checkpoints import checkpointed, written_of
 from tests.support.rollout import Paginated, Rollout
-from tests.support.runs import entries, rewritten, split, survey_of
+from tests.support.runs import rewritten, split
 
 
 def words(role: str, *texts: str) -> dict[str, Any]:
@@ -136,109 +135,11 @@ def paginated(turns: int = 2) -> Paginated:
     return made
 
 
-def line_with(data: bytes, text: str) -> int:
-    return next(number for number, raw in enumerate(split(data)) if text.encode() in raw)
-
-
 def begin_of_turn(data: bytes) -> int:
     return max(number for number, raw in enumerate(split(data)) if b'"task_started"' in raw)
 
 
-def test_the_lines() -> None:
-    before = rollout().bytes()
-    first, end = begin_of_turn(before), len(split(before))
-    done = checkpointed(before, first=first)
-    assert [addition.before for addition in done.checkpoint.added] == [first, end, end]
-    compacted, usage, event = (json.loads(addition.line) for addition in done.checkpoint.added)
-    own = entries(before)
-    text = PREFIX + SUMMARY.text
-    assert compacted == {
-        "timestamp": own[first]["timestamp"],
-        "type": "compacted",
-        "payload": {"message": text, "replacement_history": [words("user", text)]},
-    }
-    counted = next(entry for entry in reversed(own) if entry["payload"].get("type") == "token_count")["payload"]
-    counted["info"]["last_token_usage"] = {"input_tokens": 0, "output_tokens": 0, "total_tokens": SUMMARY.tokens_after}
-    assert usage == {"timestamp": own[-1]["timestamp"], "type": "event_msg", "payload": counted}
-    assert event == {"timestamp": own[-1]["timestamp"], "type": "event_msg", "payload": {"type": "context_compacted"}}
-    assert said("compacted", compacted["payload"]) == [Said(Say.SUMMARY, SUMMARY.text)]
-
-
-def test_without_a_count_none_is_written() -> None:
-    before = b"".join(line for line in rollout().lines() if b'"token_count"' not in line)
-    done = checkpointed(before, first=begin_of_turn(before))
-    kinds = [json.loads(addition.line)["payload"].get("type") for addition in done.checkpoint.added]
-    assert kinds == [None, "context_compacted"]
-
-
 # Numbered lines, between which none can be put
-
-
-def kept_of(data: bytes, first: int) -> list[dict[str, Any]]:
-    """Return the items of the lines from the first one on."""
-    return [entry["payload"] for entry in entries(data)[first:] if entry["type"] == "response_item"]
-
-
-def test_behind_numbered_lines_stands_what_is_kept() -> None:
-    before = paginated().bytes()
-    first, end = begin_of_turn(before), len(split(before))
-    done = checkpointed(before, first=first)
-    assert [addition.before for addition in done.checkpoint.added] == [end] * 3
-    compacted, usage, event = (json.loads(addition.line) for addition in done.checkpoint.added)
-    own, text = entries(before), PREFIX + SUMMARY.text
-    assert compacted == {
-        "timestamp": own[-1]["timestamp"],
-        "ordinal": end,
-        "type": "compacted",
-        "payload": {"message": text, "replacement_history": [words("user", text), *kept_of(before, first)]},
-    }
-    assert (usage["ordinal"], usage["payload"]["type"]) == (end + 1, "token_count")
-    assert usage["payload"]["info"]["last_token_usage"]["total_tokens"] == SUMMARY.tokens_after
-    last = own[-1]["payload"]
-    shown = next(entry["payload"] for entry in own if entry["payload"].get("type") == "item_completed")
-    assert (event["ordinal"], event["payload"]["type"]) == (end + 2, "item_completed")
-    assert event["payload"].keys() == shown.keys()
-    assert (event["payload"]["thread_id"], event["payload"]["turn_id"]) == (shown["thread_id"], last["turn_id"])
-    assert event["payload"]["item"].keys() == {"type", "id"}
-    assert event["payload"]["item"]["type"] == "ContextCompaction"
-
-
-def test_what_codex_passes_over_is_not_repeated() -> None:
-    """In a line of its own it sends no item of a type that it does not know, and in a history it does."""
-    before = paginated().bytes()
-    whole, gone = (checkpointed(data, first=begin_of_turn(data)) for data in (before, without_reasoning(before)))
-    old, new = (json.loads(each.checkpoint.added[0].line)["payload"]["replacement_history"] for each in (whole, gone))
-    assert new == [item for item in old if item["type"] != "reasoning"]
-    assert len(new) < len(old)
-
-
-def without_reasoning(data: bytes) -> bytes:
-    """Return a rollout as it is once its reasoning went."""
-    return data.replace(b'"type":"reasoning"', b'"type":"other"')
-
-
-def test_our_reader_sees_all_in_one_line() -> None:
-    """What the model reads of it is as much as it read of the lines that are kept, and the summary."""
-    before = paginated().bytes()
-    first, end = begin_of_turn(before), len(split(before))
-    done = checkpointed(before, first=first)
-    found = survey_of(done.after)
-    assert for_the_model(found) == [end, end + 1, end + 2]
-    assert found.shape.dead == frozenset(range(end))
-    kept = sum(found.lines[number].reads for number in range(first, end))
-    assert kept > 100
-    assert found.lines[end].reads == kept + len(PREFIX + SUMMARY.text)
-
-
-def test_what_is_kept_is_said_behind_the_summary() -> None:
-    before = paginated().bytes()
-    first = begin_of_turn(before)
-    done = checkpointed(before, first=first)
-    reader = RolloutReader()
-    kept = [each for entry in entries(before)[first:] for each in reader.said(entry)]
-    assert [each.say for each in kept] == [Say.PROMPT, Say.CALL, Say.RESULT, Say.ANSWER]
-    (compacted, *_) = (json.loads(addition.line) for addition in done.checkpoint.added)
-    assert list(reader.said(compacted)) == [Said(Say.SUMMARY, SUMMARY.text), *kept]
 
 
 def test_the_results_in_it_go_once_a_later_one_takes_its_place() -> None:
@@ -280,15 +181,3 @@ def test_no_numbered_line_leaves() -> None:
     done = checkpointed(paginated().bytes())
     with pytest.raises(CannotCheckpoint, match="numbered its lines"):
         format_named("codex").dropping(written_of(done.before), done.cut, done.checkpoint)
-
-
-@pytest.mark.parametrize("odd", [None, 3, [], {}, {"info": None}, {"info": {"last_token_usage": []}}, "\ud800"])
-def test_odd_counts_do_no_harm(odd: Any) -> None:
-    lines = rollout().lines()
-    first = begin_of_turn(b"".join(lines))
-    fields = odd if isinstance(odd, dict) else {"info": odd}
-    strange = {"timestamp": odd, "type": "event_msg", "payload": {"type": "token_count", **fields}}
-    lines.append(json.dumps(strange).encode() + b"\n")
-    added = checkpointed(b"".join(lines), first=first).checkpoint.added
-    # The last count that tells something is repeated.
-    assert json.loads(added[1].line)["payload"]["info"]["last_token_usage"]["total_tokens"] == SUMMARY.tokens_after

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.core.checkpoint import Cut, Said, Say, Summary
+from sessioncompress.core.checkpoint import Said, Say, Summary
 from sessioncompress.core.model import Purpose
 from sessioncompress.formats.base import CannotCheckpoint, tree_shape
-from sessioncompress.formats.pi import OhMyPiReader, OpenClawReader, PiReader
+from sessioncompress.formats.pi import PiReader
 from tests.support.branched import branched
-from tests.support.build import OmpAnthropicSession, OmpSession
-from tests.support.checkpoints import SUMMARY, checkpointed, cut_of, written_of
-from tests.support.runs import fixture, form_of, split, survey_of
+from tests.support.build import OmpAnthropicSession
+from tests.support.checkpoints import SUMMARY, checkpointed, written_of
+from tests.support.runs import form_of, split, survey_of
 from tests.support.session import PiSession
 
 # What was said
@@ -79,20 +79,6 @@ def test_what_is_said(entry: Any, said: list[Said]) -> None:
     assert list(PiReader().said(entry)) == said
 
 
-@pytest.mark.parametrize(
-    ("reader", "tool", "purpose"),
-    [
-        (PiReader, "Bash", Purpose.COMMAND),
-        (OpenClawReader, "exec", Purpose.COMMAND),
-        (OpenClawReader, "bash", Purpose.OTHER),
-        (OhMyPiReader, "task", Purpose.AGENT),
-    ],
-)
-def test_what_a_tool_is_for(reader: type[PiReader], tool: str, purpose: Purpose) -> None:
-    entry = message("assistant", content=[{**CALL, "name": tool}])
-    assert [said.purpose for said in reader().said(entry)] == [purpose]
-
-
 # Compactions
 
 LISTS = (
@@ -131,14 +117,6 @@ def test_the_entry() -> None:
     assert len(made(own)["id"]) == 8
 
 
-def test_oh_my_pi_notes_more() -> None:
-    own = OmpSession().opening()
-    own.user("Go.")
-    own.assistant("Done.")
-    own.user("And?")
-    assert (made(own)["shortSummary"], made(own)["tokensAfter"]) == ("Forecasts published.", 9_000)
-
-
 def snapped(**kept: Any) -> OmpAnthropicSession:
     """Return a session that oh-my-pi compacted itself, with this beside the summary."""
     own = OmpAnthropicSession()
@@ -168,25 +146,6 @@ def test_what_only_a_provider_reads_is_no_summary_s() -> None:
         made(snapped(openaiRemoteCompaction={"provider": "openai", "replacementHistory": [{}]}))
 
 
-def test_two_checkpoints_have_two_ids() -> None:
-    """Also where all else is the same: the digest's beginning may be taken."""
-    data = session().bytes()
-    cut = cut_of(survey_of(data))
-    first = json.loads(checkpointed(data).checkpoint.added[0].line)["id"]
-    taken = data.replace(session().ids[0].encode(), first.encode())
-    second = form_of(taken).checkpoint(written_of(taken), cut, SUMMARY)
-    assert second is not None
-    assert json.loads(second.added[0].line)["id"] != first
-
-
-@pytest.mark.parametrize("name", ["pi-v1"])
-def test_a_session_without_ids_has_none(name: str) -> None:
-    data = fixture(f"{name}.jsonl")
-    with pytest.raises(CannotCheckpoint, match="its entries have no ids") as raised:
-        form_of(data).checkpoint(written_of(data), Cut((1,), (2,), splits=False), SUMMARY)
-    assert raised.value.remedy.startswith("Resume it once with pi")
-
-
 @pytest.mark.parametrize(
     ("beside", "files"),
     [
@@ -213,15 +172,6 @@ def test_a_name_cannot_end_a_list(name: str) -> None:
     entry = made(session(), Summary("It was so.", read=(name, "a b.py"), changed=(name,)))
     assert entry["summary"] == "It was so.\n\n<read-files>\na b.py\n</read-files>"
     assert entry["details"] == {"readFiles": ["a b.py"], "modifiedFiles": []}
-
-
-@pytest.mark.parametrize("time", [None, 7, "yesterday", ["2026-01-01T00:00:00.000Z"]])
-def test_an_entry_without_a_time_gives_none(time: Any) -> None:
-    own = session()
-    last = json.loads(own.take_last())
-    own.raw(json.dumps({**last, "timestamp": time}).encode() + b"\n")
-    before = json.loads(own.lines()[-2])["timestamp"]
-    assert made(own)["timestamp"] == before
 
 
 def test_what_the_system_said_is_merged() -> None:
@@ -279,51 +229,3 @@ def test_the_entry_of_a_branch() -> None:
         "<read-files>\nsrc/tides.py\n</read-files>\n\n"
         "<modified-files>\nsrc/levels.py\nsrc/report.py\n</modified-files>"
     )
-
-
-@pytest.mark.parametrize("name", ["pi-anthropic", "pi-compacted", "pi-1x", "pi-v2", "openclaw", "omp"])
-def test_the_id_is_new_and_the_same_again(name: str) -> None:
-    data = fixture(f"{name}.jsonl")
-    lines = written_of(data).lines
-    target = lines.ids[survey_of(data).shape.live[-4]]
-    own = entry(data, target)
-    assert len(own["id"]) == 8
-    assert own["id"] not in lines.ids
-    assert own == entry(data, target)
-    assert own["id"] != entry(data, target, SUMMARY._replace(text="Other words."))["id"]
-
-
-@pytest.mark.parametrize("name", ["claude-code", "codex", "gemini"])
-def test_others_have_neither(name: str) -> None:
-    data = fixture(f"{name}.jsonl")
-    form, written = form_of(data), written_of(data)
-    for refused in (
-        lambda: form.leaves(written.lines),
-        lambda: form.handoff(written, "session.jsonl", "Words.", "Seed"),
-    ):
-        with pytest.raises(CannotCheckpoint, match=f"{form.name} session"):
-            refused()
-
-
-@pytest.mark.parametrize(
-    "header",
-    [{"id": "x", "timestamp": "", "cwd": "/caf\u00e9"}, {"version": 9, "id": "", "timestamp": "never", "cwd": ""}],
-)
-def test_a_handoff_of_an_odd_header(header: dict[str, Any]) -> None:
-    """Where no entry says when it was written, the session is dated 1970."""
-    message = {"type": "message", "id": "a", "parentId": None, "timestamp": 7, "message": {"role": "user"}}
-    data = b"".join(json.dumps(each).encode() + b"\n" for each in ({"type": "session", **header}, message))
-    made = form_of(data).handoff(written_of(data), "session.jsonl", "Words.\n", "Seed")
-    assert made.name.startswith("1970-01-01T00-00-00-000Z_00000000-0000-7")
-    first, second = map(json.loads, split(made.content))
-    assert (first["version"], second["parentId"]) == (3, None)
-    assert second["content"].startswith("<handoff-context>\nWords.\n</handoff-context>\n\n")
-
-
-def test_leaves_of_odd_trees() -> None:
-    """A parent of nowhere, an entry that is its own parent, and an id twice, of which the last counts."""
-    made = PiSession()
-    for name, parent in (("a", None), ("b", "a"), ("c", "nowhere"), ("d", "d"), ("b", "c")):
-        made.raw(json.dumps({"type": "label", "id": name, "parentId": parent, "timestamp": ""}).encode() + b"\n")
-    assert form_of(made.bytes()).leaves(survey_of(made.bytes()).lines) == [5]
-    assert list(tree_shape(survey_of(made.bytes()).lines, 4).live) == [4]

@@ -7,7 +7,7 @@ import pytest
 from sessioncompress.core.model import Role
 from sessioncompress.formats.base import Format
 from sessioncompress.formats.table import NAMES, format_named
-from tests.support.checkpoints import SUMMARY, checkpointed
+from tests.support.checkpoints import checkpointed
 from tests.support.runs import fixture, survey_of, units
 from tests.support.stories import of_format
 
@@ -55,9 +55,3 @@ def test_one_is_live_and_another_takes_its_place(name: str) -> None:
     for after in (made.after, checkpointed(made.after).after):
         lines = survey_of(after).lines
         assert [lines[number].role for number in live(after)].count(Role.CHECKPOINT) == 1
-
-
-@pytest.mark.parametrize("name", ["pi-anthropic.jsonl", "gemini.json", "opencode.json", "gencode.json", "chat.json"])
-def test_half_a_character_is_escaped(name: str) -> None:
-    half = SUMMARY._replace(text="Half \ud83d.", changed=("\ud83d",))
-    assert b"Half \\\\ud83d." in checkpointed(fixture(name), summary=half).after

@@ -15,10 +15,9 @@ from sessioncompress.compressors import View, thinking
 from sessioncompress.compressors.base import Ours, standings
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines, Survey
-from sessioncompress.core.model import JsonPath, Kind, Line, Purpose, Role, Shape, Standing
+from sessioncompress.core.model import JsonPath, Kind, Line, Role, Shape, Standing
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import REMOVED, CannotSplice
-from sessioncompress.formats.base import Head, Name
 from sessioncompress.formats.claude import ClaudeCode
 from sessioncompress.pipeline.plan import plan
 from sessioncompress.pipeline.reading import read_line
@@ -40,7 +39,6 @@ from tests.support.runs import (
 
 LONG = "a line of output\n" * 80
 OTHER = "another line of it\n" * 80
-PLACE = "/tmp/.claude/projects/-tmp/x/tool-results/b1.txt"
 Scene = Callable[[], ClaudeSession]
 ODD: list[Any] = [None, True, 0, 1.5, "", "text", LONG, [], [1], [None], [[LONG]], {}, {"a": 1}, {"type": 7}]
 
@@ -316,49 +314,6 @@ def test_a_line_that_is_there_twice_stands_where_it_stood_first() -> None:
     assert Standing.PROTECTED in found[:4]
 
 
-def test_what_a_line_says_of_itself() -> None:
-    """Its id, its parent, its response, when it was written; a subagent's line cannot be the newest message."""
-    found = read(line("assistant", [thought("x")]))
-    assert (found.id, found.parent, found.response, found.facts.thinks) == ("u", "p", "msg_1", True)
-    assert found.time == 1772442000123
-    assert read(line("assistant", [], isSidechain=True)).time == 0
-    assert read(line("assistant", [], timestamp="yesterday")).time == 0
-    assert read(line("user", [answer("c1", "x", error=True)])).facts.failed
-
-
-@pytest.mark.parametrize("odd", [[], {}, 1, None])
-def test_an_attachment_of_an_odd_type(odd: Any) -> None:
-    entry = line("attachment", attachment={"type": odd, "stdout": LONG, "prompt": LONG})
-    assert read(entry).role is Role.OTHER
-    assert not ClaudeCode().may_change(entry, ("uuid",), "x")
-
-
-def test_a_line_with_two_results() -> None:
-    """Which of them a copy belongs to is not said; both calls are known."""
-    found = read(line("user", [answer("c1", LONG), answer("c2", OTHER)], toolUseResult=LONG))
-    assert (found.answers, found.facts.several) == ("", ("c1", "c2"))
-    assert [block.call for block in found.blocks] == ["c1", "c2", ""]
-
-
-@pytest.mark.parametrize(
-    ("tool", "purpose"),
-    [("Read", Purpose.READ), ("Write", Purpose.WRITE), ("Bash", Purpose.COMMAND), ("Edit", Purpose.OTHER)],
-)
-def test_what_its_tools_are_for(tool: str, purpose: Purpose) -> None:
-    """A read's lines are numbered: it never holds the file itself."""
-    (call,) = read(line("assistant", [use("c1", tool, {"file_path": "a.py"})])).calls
-    assert (call.purpose, call.file, call.part) == (purpose, "a.py", "numbered" if tool == "Read" else "")
-
-
-def test_a_result_has_the_tool_of_its_call() -> None:
-    made = ClaudeSession()
-    made.step("Grep", {"pattern": "x"}, LONG, {"content": LONG})
-    assert [(block.kind, block.tool) for block in survey_of(made.bytes()).lines[-1].blocks] == [
-        (Kind.RESULT, "Grep"),
-        (Kind.MIRROR, "Grep"),
-    ]
-
-
 # The live path
 
 
@@ -439,26 +394,12 @@ def test_the_live_path(scene: Scene, expected: list[int]) -> None:
     assert not shape.dead
 
 
-def test_results_beside_the_path_stand_behind_their_response() -> None:
-    assert list(survey_of(at_once().bytes()).shape.live) == [0, 1, 2, 3, 4, 5, 6, 7]
-
-
 def test_a_loop_of_parents_ends() -> None:
     made = ClaudeSession()
     made.user("Go.", uuid="a", parentUuid="b")
     made.respond("Yes.")
     made.entry("user", uuid="b", message={"role": "user", "content": "Go on."})
     assert sorted(survey_of(made.bytes()).shape.live) == [0, 1, 2]
-
-
-def test_a_line_that_only_the_agent_reads_keeps_its_place() -> None:
-    """The path goes on through what is nested too deep for us; nothing of that line changes."""
-    made = linear()
-    raw = made.lines()
-    deep = raw[3][:-2] + b',"toolUseResult":' + b"[" * 1500 + b"]" * 1500 + b"}\n"
-    found = survey_of(b"".join([*raw[:3], deep, *raw[4:]]))
-    assert (list(found.shape.live), len(found.lines.opaque())) == ([0, 1, 2, 3, 4, 5], 1)
-    assert not found.lines[3].blocks
 
 
 def compacted(*, keep: bool, through: bool = False) -> ClaudeSession:
@@ -586,24 +527,6 @@ def marked(value: Any) -> bool:
     return isinstance(value, str) and marker.is_one(value)
 
 
-def test_thinking_goes_and_its_line_stays() -> None:
-    """Its content is empty, as the agent takes it."""
-    entry = found(stepped("Bash", {"command": "ls"}, "a", thinking=LONG), 1)
-    assert entry["message"]["content"] == []
-    assert list(entry["message"]) == ["model", "id", "type", "role", "content", "stop_reason", "stop_sequence", "usage"]
-
-
-def test_a_result_gets_a_preview_and_its_copy_a_reference() -> None:
-    """The copy in the type it had; nothing is added to the line."""
-    entry = found(stepped("Bash", {"command": "ls"}, LONG, {"stdout": LONG, "stderr": "", "interrupted": False}), 2)
-    (part,) = entry["message"]["content"]
-    assert part["content"].startswith("a line of output\n")
-    assert marker.occurs_in(part["content"])
-    assert list(part) == ["tool_use_id", "type", "content"]
-    assert marked(entry["toolUseResult"]["stdout"])
-    assert (entry["toolUseResult"]["stderr"], entry["toolUseResult"]["interrupted"]) == ("", False)
-
-
 COPIES: list[tuple[str, Any, Callable[[Any], bool]]] = [
     ("a text", LONG, marked),
     (
@@ -635,20 +558,6 @@ def test_a_copy_for_the_screen_keeps_its_type(shown: Any, good: Callable[[Any], 
     now = found(stepped("Edit", {"file_path": "a"}, "done", shown), 2)["toolUseResult"]
     assert good(now), now
     assert type(now) is type(shown)
-
-
-def test_what_a_subagent_said_on_its_way_goes() -> None:
-    made = begun()
-    said = {"type": "assistant", "message": {"role": "assistant", "content": [text(LONG)]}, "uuid": "x"}
-    made.progress("c1", type="agent_progress", message=said, prompt=OTHER, normalizedMessages=[{"x": LONG}])
-    made.respond("Done.")
-    data = old(made)
-    before, now = entries(data)[1], after(data)[1]
-    assert now["data"]["message"]["message"]["content"] == now["data"]["normalizedMessages"] == []
-    assert now["data"]["prompt"] == ""
-    assert {key: value for key, value in now.items() if key != "data"} == {
-        key: value for key, value in before.items() if key != "data"
-    }
 
 
 RECENT: list[tuple[str, Any, Any]] = [
@@ -695,82 +604,6 @@ def test_what_a_subagent_says_stays_until_it_is_done(done: bool) -> None:
 
 
 ALL_RECENT = GREEDY.__class__(size_threshold_kb=0, min_saved_kb=0)
-
-
-def test_an_image_becomes_a_line_of_text() -> None:
-    made = ClaudeSession()
-    made.user([text("Look."), picture("A" * 900)])
-    made.step("Read", {"file_path": "a.png"}, [picture("B" * 900)])
-    lines = after(old(made))
-    for part in (lines[0]["message"]["content"][1], lines[2]["message"]["content"][0]["content"][0]):
-        assert list(part) == ["type", "text"]
-        assert "image/png" in part["text"]
-
-
-def test_the_file_of_a_result_that_was_too_large_is_still_named() -> None:
-    spilled = f"<persisted-output>\nOutput too large (9KB). Full output saved to: {PLACE}\n\nPreview:\n{LONG}"
-    now = found(stepped("Bash", {"command": "x" * 20}, spilled), 2)["message"]["content"][0]["content"]
-    assert f"saved to: {PLACE}" in now
-    assert len(now) < len(spilled) // 2
-
-
-def test_a_list_stands_once() -> None:
-    """The later one stays, and the prompt that waited where it was asked."""
-    made = ClaudeSession()
-    made.note("queue-operation", operation="enqueue", content=OTHER)
-    made.user(OTHER)
-    made.attachment("skill_listing", content=LONG, skillCount=3)
-    made.turn()
-    made.attachment("skill_listing", content=LONG, skillCount=3)
-    queued, asked_, first, *_, last, _, _ = after(old(made))
-    assert "repeated in the text that follows" in queued["content"]
-    assert asked_["message"]["content"] == OTHER
-    assert "same text as a later skill_listing attachment" in first["attachment"]["content"]
-    assert (first["attachment"]["skillCount"], last["attachment"]["content"]) == (3, LONG)
-
-
-def test_dead_history_is_named_only() -> None:
-    """Results, and lists that no model reads again."""
-    made = begun()
-    made.attachment("skill_listing", content=OTHER)
-    made.step("Bash", {"command": "ls"}, LONG)
-    made.respond("Done.")
-    made.compact("It was about this.")
-    lines = after(old(made))
-    assert marked(lines[1]["attachment"]["content"])
-    assert marked(lines[3]["message"]["content"][0]["content"])
-
-
-def test_the_exit_code_of_a_failed_command_stays() -> None:
-    """Of others the agent says none, and what they print is theirs."""
-    made = begun()
-    text = f"Exit code 2\n{LONG}"
-    made.step("Bash", {"command": "make"}, text, error=True)
-    assert "Exit code 2\n" in after(old(made))[2]["message"]["content"][0]["content"]
-
-
-def test_what_hooks_and_progress_repeat_goes_with_the_result() -> None:
-    made = begun()
-    call = made.step("Bash", {"command": "make"}, LONG)
-    made.note("progress", parentToolUseID=call, data={"type": "bash_progress", "output": LONG[:300]})
-    hook = {"type": "hook_success", "toolUseID": call, "content": "", "stdout": LONG[:300], "stderr": ""}
-    made.note("attachment", attachment=hook)
-    _, progress, shown = after(old(made))[2:5]
-    assert progress["data"]["output"] == ""
-    assert marked(shown["attachment"]["stdout"])
-
-
-def test_the_newest_copy_of_an_unknown_tool_goes_too() -> None:
-    made = begun()
-    made.step("mcp__tide__level", {"x": 1}, LONG, LONG)
-    assert marked(after(old(made))[2]["toolUseResult"])
-
-
-def test_a_read_that_says_nothing_changed_supersedes_nothing() -> None:
-    made = begun()
-    made.step("Read", {"file_path": "a.py"}, LONG)
-    made.step("Read", {"file_path": "a.py"}, "File unchanged since last read. Refer to the earlier result.")
-    assert "older content" not in after(old(made))[2]["message"]["content"][0]["content"]
 
 
 def test_a_step_in_several_lines_is_protected_whole() -> None:
@@ -903,19 +736,6 @@ MAY_NOT: list[tuple[str, dict[str, Any], JsonPath, Any]] = [
 @pytest.mark.parametrize("case", [*MAY, *MAY_NOT], ids=lambda case: case[0])
 def test_what_may_change(case: Any) -> None:
     assert ClaudeCode().may_change(*case[1:]) is (case in MAY)
-
-
-def test_by_which_name_a_session_goes() -> None:
-    """A subagent's by its own; a fork says of which session it is one."""
-    form = ClaudeCode()
-    made = ClaudeSession().turn()
-    head = Head(tuple(entries(made.bytes())))
-    assert form.named(head) == Name(made.session, project="/tmp")
-    assert form.named(Head(tuple(entries(ClaudeSession(agent="a1").turn().bytes())))) == Name("a1", project="/tmp")
-    forked = line("user", "x", forkedFrom={"sessionId": "before", "messageUuid": "m"})
-    assert form.named(Head((forked,))) == Name("s", ("before",))
-    assert form.named(Head(({"type": "summary", "leafUuid": "x"},))) == Name()
-    assert form.named(Head(({"type": "run", "sessionId": "of our journal"},))) == Name()
 
 
 def test_what_stands_before_a_head_is_looked_at_once() -> None:

@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.compressors.base import standings
 from sessioncompress.core import marker
-from sessioncompress.core.lines import turns_of
-from sessioncompress.core.model import JsonPath, Kind, Line, Purpose, Role, Standing
+from sessioncompress.core.model import JsonPath, Line, Role, Standing
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats.codex import Codex, wrapped
 from sessioncompress.formats.table import head_of
@@ -140,50 +138,7 @@ def test_arguments_stay_a_string_that_holds_json() -> None:
     assert marker.ARGUMENT_END in inside["cmd"]
 
 
-def test_texts_at_any_depth_in_arguments_are_shortened() -> None:
-    """Also in a list, as the shell's command is one."""
-    data = old(lambda made: made.function("shell", {"command": ["bash", "-lc", LONG], "workdir": "/tmp"}))
-    inside = json.loads(only(data, "function_call")["arguments"])
-    assert inside["command"][:2] == ["bash", "-lc"]
-    assert marker.occurs_in(inside["command"][2])
-    assert inside["workdir"] == "/tmp"
-
-
-def test_arguments_that_are_no_json_are_a_text() -> None:
-    """A call that broke off is shortened like any text."""
-    new = only(old(lambda made: made.function("f", '{"cmd":"' + "x" * 3000)), "function_call")["arguments"]
-    assert new.startswith('{"cmd":"xxx')
-    assert len(new) <= EAGER.leaf_limit
-
-
-def test_input_of_a_custom_tool_is_a_text() -> None:
-    """A patch keeps its ends and the names of its files."""
-    data = old(lambda made: made.patch("src/a.py", None, LONG))
-    new = only(data, "custom_tool_call")["input"]
-    assert new.startswith("*** Begin Patch\n*** Add File: src/a.py\n")
-    assert new.endswith("*** End Patch")
-    assert marker.ARGUMENT_END in new
-
-
-def test_the_command_of_a_local_shell_call_is_shortened() -> None:
-    """Its other words, and all else of the action, stay."""
-    data = old(lambda made: made.local(LONG, "ok"))
-    action = only(data, "local_shell_call")["action"]
-    assert action["command"][:2] == ["bash", "-lc"]
-    assert marker.occurs_in(action["command"][2])
-    assert action["timeout_ms"] == 10000
-
-
 # Outputs
-
-
-def test_an_output_keeps_how_its_command_ended() -> None:
-    data = old(lambda made: made.run("tail x", LONG))
-    before, new = (payloads(each, "function_call_output")[0]["output"] for each in (data, after(data, EAGER)))
-    assert "Wall time" in before
-    assert new.startswith("Process exited with code 0\n" + LONG.split("\n")[0])
-    assert marker.occurs_in(new)
-    assert new.endswith(LONG.split("\n")[-1])
 
 
 ENDED: list[tuple[str, str, list[str]]] = [
@@ -215,14 +170,6 @@ def test_how_commands_ended_stays(output: str, expected: list[str]) -> None:
     assert [each for each in expected if each in now] == expected
 
 
-def test_how_a_command_ended_is_not_what_it_printed_of_others() -> None:
-    run = stringify({"exit_code": 0, "output": LONG + '{"exit_code": 137}\n' + LONG})
-    data = old(lambda made: made.custom("exec", "text(r)", [part(run)]))
-    now = payloads(after(data, EAGER), "custom_tool_call_output")[0]["output"][0]["text"]
-    assert '"exit_code":0' in now
-    assert '"exit_code": 137' not in now.splitlines()[0]
-
-
 def test_what_says_how_a_command_ended_is_read_as_its_output() -> None:
     """Whatever tool waited for it: the lines that report the failure stay."""
     steps = [f"   Compiling gauge-{each} v1\n" for each in range(90)]
@@ -230,15 +177,6 @@ def test_what_says_how_a_command_ended_is_read_as_its_output() -> None:
     data = old(lambda made: made.custom("wait", "{}", [part(stringify({"exit_code": 101, "output": run}))]))
     now = payloads(after(data, EAGER), "custom_tool_call_output")[0]["output"][0]["text"]
     assert "\nerror: trailing semicolon\n" in now
-
-
-def test_json_is_shown_as_what_it_says() -> None:
-    """So that the failed test stands in a line of its own."""
-    run = "".join(f"test tide::case_{each} ... ok\n" for each in range(80)) + "test tide::low ... FAILED\n\nerror: no\n"
-    data = old(lambda made: made.custom("exec", "text(r)", [part(stringify({"exit_code": 101, "output": run}))]))
-    now = payloads(after(data, EAGER), "custom_tool_call_output")[0]["output"][0]["text"]
-    assert "\ntest tide::low ... FAILED\n" in now
-    assert "case_40" not in now
 
 
 def test_an_output_in_an_object_stays_in_it() -> None:
@@ -255,37 +193,6 @@ def test_an_output_in_an_object_stays_in_it() -> None:
 )
 def test_other_json_is_no_wrapped_output(output: str) -> None:
     assert wrapped(output) is None
-
-
-def test_parts_of_an_output_change_one_by_one() -> None:
-    """Texts are shortened, images become a text that says what they were."""
-    parts = [part("Script completed\n"), part(LONG), picture(address(40))]
-    new = only(old(lambda made: made.custom("exec", "x", parts)), "custom_tool_call_output")["output"]
-    assert [each["type"] for each in new] == ["input_text"] * 3
-    assert new[0] == parts[0]
-    assert marker.occurs_in(new[1]["text"])
-    assert marker.is_one(new[2]["text"])
-    assert "image/png" in new[2]["text"]
-
-
-def test_the_image_of_an_old_prompt_becomes_a_text() -> None:
-    """And its copy in the event goes; what was asked stays in both."""
-    made = Rollout().user("Look.", [address(40)]).end("Yes.")
-    made.user("Thanks.").end("You're welcome.")
-    new = after(made.bytes(), EAGER)
-    first = payloads(new, "user_message")[0]
-    assert (first["message"], first["images"]) == ("Look.", [])
-    asked = next(each for each in payloads(new, "message") if each["content"][0]["text"] == "Look.")
-    assert marker.is_one(asked["content"][1]["text"])
-
-
-def test_what_failed_shows_how() -> None:
-    """The status stands above the output; lines that report a failure are kept in their place."""
-    run = f"{LONG}\nE   AssertionError: 5 != 4\n{OTHER}"
-    data = old(lambda made: made.run("pytest", run, 1))
-    assert "AssertionError: 5 != 4" in payloads(after(data, EAGER), "function_call_output")[0]["output"]
-    passed = old(lambda made: made.run("pytest", run, 0))
-    assert "AssertionError: 5 != 4" not in payloads(after(passed, EAGER), "function_call_output")[0]["output"]
 
 
 def test_equal_outputs_are_compared_without_their_times() -> None:
@@ -518,24 +425,6 @@ def test_what_a_checkpoint_replaced_is_dead() -> None:
     assert any(item.get("content") == [part(OTHER)] for item in payloads(new, "message"))
 
 
-def test_what_only_a_dead_checkpoint_says_stays() -> None:
-    """It may be gone back to, and then it is read."""
-    made = Rollout().user("Go.").end("Done.")
-    made.line(
-        "compacted", message="", replacement_history=[{"type": "message", "role": "user", "content": [part(LONG)]}]
-    )
-    made.user("On.").end("Yes.").compact()
-    data = made.user("Thanks.").end("You're welcome.").bytes()
-    first = next(entry["payload"] for entry in entries(after(data, EAGER)) if entry["type"] == "compacted")
-    assert first["replacement_history"][0]["content"] == [part(LONG)]
-
-
-def test_a_checkpoint_without_a_history_ends_nothing() -> None:
-    """Codex then builds the context of what was asked before it."""
-    data = old(lambda made: made.run("tail x", LONG) and made.line("compacted", message="It was done."))
-    assert survey_of(data).shape.dead == frozenset()
-
-
 def test_turns_that_were_taken_back_are_old_and_end_nothing() -> None:
     """A checkpoint in them is none of the live path."""
     made = Rollout().user("One.").end("1")
@@ -550,44 +439,6 @@ def test_turns_that_were_taken_back_are_old_and_end_nothing() -> None:
     number = next(number for number, role in enumerate(found.lines.roles) if role is Role.RESULT)
     assert number not in found.shape.live
     assert view.standing[number] is Standing.OLD
-
-
-@pytest.mark.parametrize(("back", "turns"), [(0, 3), (1, 2), (2, 1), (3, 0), (9, 0), (-1, 3)])
-def test_as_many_turns_as_it_says_are_taken_back(back: int, turns: int) -> None:
-    made = Rollout()
-    for number in range(3):
-        made.user(str(number)).end("Yes.")
-    made.back(back)
-    found = survey_of(made.bytes())
-    assert sum(found.lines.roles[number] is Role.USER for number in found.shape.live) == turns
-
-
-def test_a_turn_is_taken_back_with_all_that_was_said_in_it() -> None:
-    """Of its user messages only the first began it; a checkpoint behind that one is gone too."""
-    made = Rollout().user("One.").end("1")
-    made.user("Two.").compact()
-    made.event("user_message", message="And three.", images=[])
-    made.end("3").back(1)
-    found = survey_of(made.bytes())
-    assert sum(found.lines.roles[number] is Role.USER for number in found.shape.live) == 1
-    assert found.shape.dead == frozenset()
-
-
-def test_without_events_prompts_begin_the_turns() -> None:
-    """Several user messages behind each other are one prompt: the first of a rollout are Codex's own."""
-    made = Rollout()
-    for number in range(3):
-        made.item("message", role="user", content=[part("<environment_context>")])
-        made.item("message", role="user", content=[part(str(number))])
-        made.function("f", {}, LONG)
-        made.item("message", role="assistant", content=[part("Yes.")])
-    found = survey_of(made.bytes())
-    standing = standings(found.lines, found.shape, replace(EAGER, turn_threshold_before_compress=2))
-    assert [standing[number] for number, role in enumerate(found.lines.roles) if role is Role.RESULT] == [
-        Standing.OLD,
-        Standing.PROTECTED,
-        Standing.PROTECTED,
-    ]
 
 
 @pytest.mark.parametrize("name", ["codex.jsonl", "codex-older.jsonl"])
@@ -622,21 +473,6 @@ def line(kind: str, payload: Any) -> dict[str, Any]:
 
 def read(entry: Any) -> Line:
     return read_line(json.dumps(entry).encode() + b"\n", Codex().reader())
-
-
-def test_the_blocks_of_a_call_and_its_output() -> None:
-    """An output names no tool: it is that of its call, where the reader has read that."""
-    reader = Codex().reader()
-    lines = [json.dumps(line("response_item", item)).encode() + b"\n" for item in (CALL, OUTPUT)]
-    call, output = (read_line(raw, reader) for raw in lines)
-    assert [(block.kind, block.path, block.tool, block.call) for block in (*call.blocks, *output.blocks)] == [
-        (Kind.ARGUMENT, ("payload", "arguments"), "exec_command", "c"),
-        (Kind.RESULT, ("payload", "output", 0, "text"), "exec_command", "c"),
-        (Kind.IMAGE, ("payload", "output", 1), "exec_command", "c"),
-    ]
-    assert (call.role, call.calls[0].id, call.calls[0].purpose) == (Role.ASSISTANT, "c", Purpose.COMMAND)
-    assert (output.role, output.answers, output.io) == (Role.RESULT, "c", len(LONG) + 1032)
-    assert [block.tool for block in read(line("response_item", OUTPUT)).blocks] == ["", ""]
 
 
 ROLES: list[tuple[str, dict[str, Any], Role]] = [
@@ -770,26 +606,3 @@ def test_whose_a_rollout_is() -> None:
     fork = json.dumps(line("session_meta", {**head, "forked_from_id": "other"})).encode() + b"\n"
     assert form.named(head_of([fork])).parents == ("other",)
     assert form.named(head_of(made[1:])).id == ""
-
-
-def test_what_codex_itself_says_begins_no_turn() -> None:
-    made = Rollout()
-    for said in ("Go.", "<turn_aborted>", "Go on.", "<skill>"):
-        made.item("message", role="user", content=[part(said)])
-        made.item("message", role="assistant", content=[part("Yes.")])
-    found = survey_of(made.bytes())
-    assert turns_of(found) == 2
-
-
-@pytest.mark.parametrize("at_rest", [False, True])
-def test_a_call_that_prints_a_skill_stays_with_its_result(at_rest: bool) -> None:
-    """It alone says so: the next run would take the result for any other."""
-    made = Rollout().user("Go.")
-    script = "".join(f'tools.exec_command({{cmd:"cat /x/{name}"}});\n' for name in ("SKILL.md", *"abcdefghi" * 9))
-    made.custom("exec", script, LONG)
-    made.end("Yes.")
-    policy = replace(EAGER, turn_threshold_before_compress=0, at_rest=at_rest)
-    view = view_of(made.bytes(), policy)
-    kinds = {Kind.ARGUMENT, Kind.RESULT}
-    free = {kind for kind in kinds if list(view.blocks(kind))}
-    assert free == (kinds if at_rest else set())

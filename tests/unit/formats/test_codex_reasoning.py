@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from sessioncompress import verify_session
 from sessioncompress.core.model import JsonPath
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats.codex import Codex
-from sessioncompress.operations.restore import restore_session
 from sessioncompress.policy.model import PRESETS
 from tests.support.rollout import Rollout, lost_its_seal, parted
-from tests.support.runs import EAGER, compress, entries, fixture, survey_of, write
+from tests.support.runs import entries, fixture
 from tests.unit.formats.test_codex import LONG, OTHER, Change, after, line, old, part, payloads
 
 IDS = ("message", "function_call", "custom_tool_call")
@@ -95,41 +91,6 @@ def test_goes_with_the_ids(change: Change, ordinals: bool) -> None:
     assert payloads(new, "reasoning") == before[-1:]
     kept = [each["id"] for each in payloads(new, *IDS) if each.get("role") in (None, "assistant") and "id" in each]
     assert kept == [payloads(data, "message")[-1]["id"]]
-
-
-def test_what_an_older_version_left_counts_as_before() -> None:
-    """It had an unknown type in rollouts without ordinals as well."""
-    data = old(lambda made: made.run("ls", "a\n"))
-    new = after(data)
-    left = b'"type":"event_msg","payload":{"type":"token_count","id"'
-    assert left in new
-    before = new.replace(left, b'"type":"response_item","payload":{"type":"other","id"')
-    assert after(before) == before
-
-    def shown(data: bytes) -> list[tuple[object, ...]]:
-        return [(line.role, line.response, line.facts, line.calls) for line in survey_of(data).lines]
-
-    assert shown(before) == shown(new)
-
-
-def test_it_comes_back(tmp_path: Path) -> None:
-    """To the byte, and the journal's record of the seal agrees; alone it would not pay, since seals cannot be packed."""
-    data = old(lambda made: made.run("ls", OTHER + LONG * 4))
-    path = write(tmp_path, data)
-    assert compress(path).thinking_blocks_removed == 2
-    assert verify_session(path).originals
-    restore_session(path)
-    assert path.read_bytes() == data
-
-
-def test_a_response_that_is_protected_in_part_stays() -> None:
-    """What is recent is not touched, so nothing of its response is."""
-    made = Rollout().user("Go.").think().say("First.")
-    made.user("Next.").end("Done.")
-    lines = survey_of(made.bytes()).lines
-    responses = [name for name in lines.responses if name]
-    assert len(set(responses)) == 2
-    assert after(made.bytes(), replace(EAGER, turn_threshold_before_compress=2)) == made.bytes()
 
 
 @pytest.mark.parametrize("preset", PRESETS)

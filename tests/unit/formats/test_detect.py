@@ -264,14 +264,6 @@ def test_only_the_first_lines_are_looked_at() -> None:
     assert read <= HEAD_LINES + 1
 
 
-def test_a_format_has_a_name() -> None:
-    """Who gives one that is none learns which there are."""
-    assert {format_named(name).name for name in NAMES} == {form.name for form in every()}
-    with pytest.raises(UsageError, match="'nobody' is not one of") as error:
-        format_named("nobody")
-    assert all(name in str(error.value) for name in NAMES)
-
-
 NAMED = [
     *(("claude", "claude-code"), ("Claude Code", "claude-code"), ("cc", "claude-code"), ("Codex CLI", "codex")),
     *(
@@ -302,13 +294,6 @@ def test_an_agent_that_is_misspelled(name: str, agent: str) -> None:
     with pytest.raises(UsageError, match=f"'{name}' is not one of pi, openclaw. Nothing was done."):
         agent_named(name, ("pi", "openclaw"))
     assert agent_named(agent) == agent
-
-
-def test_an_agent_whose_name_does_not_print() -> None:
-    """A byte that is no UTF-8 is written as that byte."""
-    with pytest.raises(UsageError) as error:
-        agent_named("\udcff\x1b")
-    assert str(error.value).startswith("'\\xff\\x1b' is not one of ")
 
 
 def test_no_name_is_that_of_two_agents() -> None:

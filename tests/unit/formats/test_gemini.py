@@ -9,16 +9,13 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.core import marker
-from sessioncompress.core.model import Kind, Line, Role, Standing
+from sessioncompress.core.model import Kind, Line, Role
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats.gemini import Gemini, GeminiReader
-from sessioncompress.operations.compress import compress_session
-from sessioncompress.operations.restore import restore_session
 from sessioncompress.pipeline.reading import read_line
 from tests.support import texts
 from tests.support.records import GeminiRecords
-from tests.support.runs import EAGER, compress, restore, split, survey_of, units, view_of
+from tests.support.runs import compress, restore, split, survey_of, units
 
 LONG = "a line of output\n" * 60
 
@@ -91,16 +88,6 @@ def test_a_line_that_is_not_cut_stays_whole(last: bytes) -> None:
     found = survey_of(data)
     assert list(found.shape.live) == [len(found.lines) - 1]
     assert not found.lines[-1].blocks
-
-
-def test_turns_are_counted_in_what_was_set() -> None:
-    """And so what is recent there stays, and what is old does not."""
-    made = asked().resume()
-    view = view_of(made.bytes())
-    standing = {
-        json.loads(units(made.bytes())[number])["id"]: view.standing[number] for number in view.survey.shape.live
-    }
-    assert list(standing.values()) == [Standing.OLD] * 4 + [Standing.PROTECTED] * 2
 
 
 def test_a_last_line_without_lf_behind_what_was_set_never_changes() -> None:
@@ -255,29 +242,6 @@ def test_roles(entry: Any, role: Role) -> None:
     assert read(entry).role is role
 
 
-def test_a_result_knows_its_call() -> None:
-    """By the call's id; what stands with the call already is not counted once more."""
-    reader = GeminiReader()
-    skill = {"id": "r-1", "name": "read_file", "args": {"file_path": "a/SKILL.md"}}
-    read(message("gemini", [], toolCalls=[{**MADE, "result": [result(output=LONG)]}, skill]), reader)
-    again = read(message("user", [result(output=LONG)]), reader)
-    assert (again.answers, again.io, again.blocks[0].tool) == ("write-7", 0, "write_file")
-    assert read(message("user", [result("r-1", output=LONG)]), reader).blocks == ()
-    both = read(message("user", [result(output=LONG), result("r-1", output=LONG)]), reader)
-    assert (both.answers, both.facts.several, len(both.blocks)) == ("", ("write-7", "r-1"), 1)
-
-
-def test_a_resume_copies_results_under_another_id() -> None:
-    """And of several calls of one message it gives all results to each: a text is that of the call that it names."""
-    parts = [{"functionResponse": {"id": name, "name": name, "response": {"output": LONG}}} for name in ("c1", "c2")]
-    calls: list[dict[str, Any]] = [{"id": name, "name": name, "args": {}, "result": parts} for name in ("c1", "c2")]
-    answer = read({"id": "m", "timestamp": "t", "type": "gemini", "content": "", "toolCalls": calls})
-    assert [block.call for block in answer.blocks] == ["c1", "c2", "c1", "c2"]
-    copy = read({"id": "m_response", "timestamp": "t", "type": "user", "content": parts})
-    assert (copy.facts.copy_of, [block.call for block in copy.blocks]) == ("m", ["c1", "c2"])
-    assert read({"id": "m", "timestamp": "t", "type": "user", "content": parts}).facts.copy_of == ""
-
-
 ANSWER = message("gemini", [THOUGHT, call(), {**THOUGHT, "thoughtSignature": "x"}, call(thoughtSignature="x")])
 GIVEN = message("user", [result(output=LONG), {"text": "x"}, PICTURE])
 RESULT = ("functionResponse", "response", "output")
@@ -333,23 +297,6 @@ def test_what_a_resume_reads_comes_back_too(tmp_path: Path, again: bool) -> None
     assert resumed(path.read_bytes())[: len(was)] == was
 
 
-def test_what_is_dead_is_named_only(tmp_path: Path) -> None:
-    """Records that others took the place of, and those before all messages were set."""
-    made = asked()
-    path = tmp_path / "session.jsonl"
-    path.write_bytes(made.resume().user("More.").answer("Yes.").bytes())
-    compress(path)
-    dead = [json.loads(line) for line in split(path.read_bytes())[:12]]
-    outputs = [
-        part["functionResponse"]["response"]["output"]
-        for each in dead
-        for made_call in each.get("toolCalls", ())
-        for part in made_call["result"] or ()
-    ]
-    assert outputs
-    assert all(marker.is_one(text) for text in outputs)
-
-
 def test_a_session_that_is_resumed_after_each_run_stays_small(tmp_path: Path) -> None:
     """Each resume writes all messages again: those that were old before keep their previews, and the others get one."""
     path = tmp_path / "session.jsonl"
@@ -370,70 +317,3 @@ def test_a_session_that_is_resumed_after_each_run_stays_small(tmp_path: Path) ->
     last = json.loads(made.lines()[-1])["$set"]["messages"]
     sizes = [len(json.dumps(each)) for each in last if each.get("toolCalls")]
     assert max(sizes[:-1]) < 3_000 < sizes[-1]
-
-
-# Documents
-
-OUTER = {"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00.000Z", "lastUpdated": "2026"}
-
-
-def left_of(call: dict[str, Any], folder: Path) -> str:
-    """Return what a run leaves of an old call's output."""
-    made = [message("user", "Go."), message("gemini", toolCalls=[call])]
-    for number in range(5):
-        made += [{**message(kind, "And?"), "id": f"{kind}{number}"} for kind in ("user", "gemini")]
-    path = folder / "s.json"
-    path.write_text(json.dumps({**OUTER, "messages": made}))
-    compress_session(path, EAGER)
-    now = json.loads(path.read_bytes())["messages"][1]["toolCalls"][0]["result"][0]["functionResponse"]["response"]
-    return str(now["output"])
-
-
-@pytest.mark.parametrize("around", ["{}", "<untrusted_context>\n{}\n</untrusted_context>"], ids=["bare", "tagged"])
-def test_the_exit_code_of_a_command_stays(around: str, tmp_path: Path) -> None:
-    """It stands below the output, with more behind it."""
-    names = "\n".join(f"tide_{each}_gauge.c: it is compiled" for each in range(200))
-    output = around.format(f"Output: {names}\nExit Code: 2\nSignal: (none)\nProcess Group PGID: 7")
-    now = left_of(used("run_shell_command", {"command": "make"}, output), tmp_path)
-    assert "Exit Code: 2\n" in now
-    assert "tide_100_gauge.c: it" not in now
-
-
-def test_what_was_read_says_nothing_of_a_command(tmp_path: Path) -> None:
-    """A log is no JSON, though it begins like a list."""
-    lines = [f"[2026] tide_{each}_gauge is read" for each in range(200)]
-    log = "\n".join([*lines[:100], "Exit Code: 3", *lines[100:], "Exit Code: 4", "Process Group PGID: 7"])
-    now = left_of(used("read_file", {"file_path": "/ci.log"}, log), tmp_path)
-    assert not now.startswith("Exit Code")
-
-
-def test_an_error_is_known() -> None:
-    """A write that failed supersedes no read."""
-    parts = [{"functionResponse": {"id": "c", "response": {key: "x"}}} for key in ("error", "output")]
-    assert [read(message("user", [each])).facts.failed for each in parts] == [True, False]
-
-
-def document(indent: Any) -> bytes:
-    """Return a session of six turns, each with much output."""
-    messages = []
-    for number in range(6):
-        output = texts.log_lines(random.Random(number), 200)
-        call = used("run_shell_command", {"command": f"cat {number}.log"}, output, resultDisplay=output)
-        thoughts = [{"subject": "Logs", "description": LONG, "timestamp": "2026"}]
-        messages.append({**message("user", f"Look at part {number}."), "id": f"u{number}"})
-        messages.append({**message("gemini", "I look.", thoughts=thoughts, toolCalls=[call]), "id": f"g{number}"})
-    return json.dumps({**OUTER, "messages": messages, "summary": "ü"}, indent=indent, ensure_ascii=False).encode()
-
-
-def test_messages_that_the_agent_added_stay(tmp_path: Path) -> None:
-    """It writes the whole document again; what was rewritten is known by its bytes."""
-    path = tmp_path / "session.json"
-    path.write_bytes(document(2))
-    compress_session(path, EAGER)
-    again = json.loads(path.read_bytes())
-    added = {**message("user", "One more."), "id": "u9"}
-    again["messages"].append(added)
-    path.write_bytes(json.dumps({**again, "lastUpdated": "2027"}, indent=2, ensure_ascii=False).encode())
-    restore_session(path)
-    old = json.loads(document(2))
-    assert json.loads(path.read_bytes()) == {**old, "lastUpdated": "2027", "messages": [*old["messages"], added]}

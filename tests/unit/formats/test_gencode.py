@@ -66,17 +66,6 @@ def test_blocks(entry: Any, blocks: Any) -> None:
     assert [(block.kind, block.path) for block in read(entry).blocks] == blocks
 
 
-def test_a_result_knows_its_call() -> None:
-    """Its tool, what failed, and that a skill was read."""
-    reader = GenCodeReader()
-    read(used("Bash", {"command": "ls"}), reader)
-    line = read(result(LONG, isError=True), reader)
-    assert (line.answers, line.facts.failed, line.blocks[0].tool) == ("t1", True, "Bash")
-    read(used("Read", {"file_path": "a/SKILL.md"}), reader)
-    assert read(result(LONG), reader).blocks == ()
-    assert read(result(LONG, "t1", "t2"), reader).facts.several == ("t1", "t2")
-
-
 CALL = used("Write", {"file_path": "a", "content": LONG})
 SIGNED = used("Write", {"content": LONG}, thoughtSignature="x")
 MAY: list[tuple[Any, tuple[str | int, ...], Any]] = [

@@ -17,7 +17,6 @@ from sessioncompress.core.lines import Lines, Survey
 from sessioncompress.core.model import JsonPath, Kind, Line, Purpose, Role, Shape
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import REMOVED, CannotSplice
-from sessioncompress.formats import values
 from sessioncompress.formats.pi import Pi
 from sessioncompress.pipeline.plan import plan
 from sessioncompress.pipeline.reading import read_line
@@ -63,51 +62,6 @@ RESULT = message(
     content=[text(LONG), image("A" * 900)],
     details={"diff": LONG},
 )
-
-
-def test_the_blocks_of_an_answer() -> None:
-    """Thinking, arguments, and what is left over of the stream."""
-    found = read(ENTRY)
-    assert [(block.kind, block.path[2:], block.tool, block.call) for block in found.blocks] == [
-        (Kind.THINKING, (0,), "", ""),
-        (Kind.ARGUMENT, (2, "arguments"), "write", "call_1"),
-        (Kind.MIRROR, (2, "partialJson"), "", "call_1"),
-        (Kind.MIRROR, (2, "partialArgs"), "", "call_1"),
-    ]
-    assert [(tie.path[2:], tie.value) for tie in found.facts.ties] == [
-        ((1, "textSignature"), None),
-        ((2, "id"), "call_1"),
-    ]
-    call = found.calls[0]
-    assert (call.id, call.name, call.tool, call.purpose, call.file) == (
-        "call_1|fc_1",
-        "call_1",
-        "write",
-        Purpose.WRITE,
-        "a",
-    )
-    assert (found.role, found.id, found.parent, found.facts.thinks) == (Role.ASSISTANT, "0123abcd", "89abcdef", True)
-
-
-def test_the_blocks_of_a_result() -> None:
-    found = read(RESULT)
-    assert [(block.kind, block.path[1:], block.tool, block.call) for block in found.blocks] == [
-        (Kind.RESULT, ("content", 0, "text"), "write", "call_1"),
-        (Kind.IMAGE, ("content", 1), "write", "call_1"),
-        (Kind.MIRROR, ("details",), "write", "call_1"),
-    ]
-    assert [(tie.path, tie.value) for tie in found.facts.ties] == [(("message", "toolCallId"), "call_1")]
-    assert (found.role, found.answers, found.facts.failed) == (Role.RESULT, "call_1|fc_1", True)
-
-
-def test_sizes_are_those_of_the_json() -> None:
-    """As it is written, escapes counted."""
-    for entry in (ENTRY, RESULT):
-        for block in read(entry).blocks:
-            value: Any = entry
-            for step in block.path:
-                value = value[step]
-            assert block.size == len(orjson.dumps(value))
 
 
 SHORT = {f"key {number}": "a short value" for number in range(99)}
@@ -214,12 +168,6 @@ def test_what_a_file_is_and_whether_a_command_failed_is_known() -> None:
     """So that a skill stays, and what reports a failure."""
     assert [made.reads_skill for made in read(NAMED).calls] == [False, True]
     assert [read(entry).facts.failed for entry in (RAN, UNREAD)] == [True, False]
-
-
-def test_a_state_keeps_its_form() -> None:
-    """An extension that reads all of them, in their order, finds each key with its type."""
-    assert Pi().stand_in(("data",), STATE["data"]) == {"version": 1, "items": [], "at": ""}
-    assert read({**STATE, "data": Pi().stand_in(("data",), STATE["data"])}).blocks == ()
 
 
 @pytest.mark.parametrize("entry", [RAN, NAMED, TOLD, PARTS, STATE], ids=["command", "files", "words", "parts", "state"])
@@ -404,18 +352,3 @@ def test_a_tool_is_known_in_any_spelling(tool: str) -> None:
     made = PiSession()
     made.assistant(made.call(tool, {"path": "a"}))
     assert survey_of(made).lines[1].calls[0].purpose is Purpose.READ
-
-
-def test_what_a_model_reads_is_counted() -> None:
-    result = {**RESULT, "message": {**RESULT["message"], "content": [text(LONG)]}}
-    assert read(result).reads - values.RESULT == read(result).io == len(LONG)
-    assert read(message(role="user", content=[text("12345")])).reads == 5
-    assert read(message(role="bashExecution", command="ls", output="12345")).reads == 7
-    assert read(message(role="bashExecution", command="ls", output="12345", excludeFromContext=True)).reads == 0
-    assert read(message(role="pythonExecution", code="1+1", output="12345")).reads == 8
-    assert read(message(role="fileMention", files=[{"content": "12345"}, {"content": "1"}])).reads == 6
-    assert read(message(role="custom", customType="x", content=[text("12345")])).reads == 5
-    assert read({"type": "custom_message", "customType": "plan", "content": "12345"}).reads == 5
-    assert read({"type": "context_edit", "targetId": "a", "replacement": {"content": "12345"}}).reads == 5
-    assert read({"type": "context_edit", "targetId": "a", "replacement": None}).reads == 0
-    assert read({"type": "compaction", "summary": "12345"}).reads == 5

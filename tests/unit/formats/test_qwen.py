@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.core.model import Answer, Kind, Role, Usage
+from sessioncompress.core.model import Answer, Role, Usage
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats.qwen import Qwen, QwenReader
 from sessioncompress.pipeline.reading import read_line
@@ -21,24 +21,6 @@ SHOWN = {"fileDiff": LONG, "newContent": LONG}
 
 def made() -> QwenSession:
     return QwenSession().user("Look.").used("read_file", {"file_path": "/tmp/a.py", "more": LONG}, LONG, SHOWN)
-
-
-def test_what_is_offered() -> None:
-    """A result and what the screen shows of it, arguments and the event that repeats them, a state; never a prompt."""
-    reader = QwenReader()
-    lines = [read_line(raw, reader) for raw in units(made().user(LONG).bytes())]
-    found = {(number, block.path): block.kind for number, line in enumerate(lines) for block in line.blocks}
-    state, event = ("systemPayload", "snapshot"), ("systemPayload", "uiEvent", "function_args")
-    response = ("message", "parts", 0, "functionResponse", "response", "output")
-    assert found == {
-        (1, state): Kind.MIRROR,
-        (3, ("message", "parts", 0)): Kind.THINKING,
-        (3, ("message", "parts", 1, "functionCall", "args")): Kind.ARGUMENT,
-        (4, event): Kind.MIRROR,
-        (5, response): Kind.RESULT,
-        (5, ("toolCallResult", "resultDisplay")): Kind.MIRROR,
-        (7, state): Kind.MIRROR,
-    }
 
 
 LEFT_ALONE: list[tuple[int, tuple[str | int, ...], Any]] = [

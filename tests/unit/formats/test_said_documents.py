@@ -67,14 +67,6 @@ def test_gemini(entry: Any, said: list[Said]) -> None:
     assert list(GeminiReader().said(entry)) == said
 
 
-def test_of_several_calls_that_hold_all_results_each_has_its_own() -> None:
-    other = {"functionResponse": {"id": "c2", "response": {"output": "y = 2"}}}
-    entry = gemini([GIVEN_BACK, other], [GIVEN_BACK, other])
-    entry["toolCalls"][1]["id"] = "c2"
-    found = [(each.call, each.text) for each in GeminiReader().said(entry) if each.say is Say.RESULT]
-    assert found == [("c1", "x = 1"), ("c2", "y = 2")]
-
-
 def opencode(role: str, *parts: Any, **info: Any) -> dict[str, Any]:
     return {"info": {"role": role, "id": "m", **info}, "parts": list(parts)}
 

@@ -139,26 +139,6 @@ def test_what_is_read_of_pictures_and_documents(data: bytes, media: str, tokens:
     assert picture(held(data, media)) // 4 == tokens
 
 
-@pytest.mark.parametrize("data", ["x", "AAAA" * 99 + "!", "\ud83d" * 99], ids=["short", "no base64", "no text"])
-def test_odd_data_counts_as_a_picture(data: str) -> None:
-    assert picture({"type": "image", "data": data, "mimeType": "application/pdf"}) == PICTURE
-    assert picture({"type": "image", "data": data, "mimeType": "image/png"}) == PICTURE
-
-
-def test_a_blob_is_read_as_a_picture() -> None:
-    part = {"type": "image", "data": f"blob:sha256:{'0' * 64}", "mimeType": "image/png"}
-    found = read("oh-my-pi", pi("toolResult", toolCallId="c", content=[part]))
-    assert (found.io, [block.bulk for block in found.blocks]) == (PICTURE, [0])
-
-
-def test_frames_and_seals_are_no_calls_and_results() -> None:
-    """Protection goes by what the tools were given and gave back."""
-    assert read("pi", pi("assistant", content=[PI_SEALED, PI_CALL])).io == 2
-    assert read("pi", pi("assistant", content=[PI_CALL], stopReason="aborted")).io == 2
-    assert read("pi", pi("toolResult", toolCallId="c", content=[TEXT, PI_SHOT])).io == 100 + PICTURE
-    assert read("gemini", gemini_call([response(output=SAID)])).io == 2 + len(SAID)
-
-
 # Times, as agents write them
 
 NO_TIME: list[Any] = [None, "", "yesterday", "2026-13-01", [], {}, -1, 1 << 54, 1.5, "0001-01-01"]
