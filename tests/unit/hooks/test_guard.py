@@ -85,12 +85,6 @@ def test_a_changed_copy_of_it_too(session: Path) -> None:
     assert f"show {ref} " in denied(guard.answer(call(session, command=f"echo '{copy}'")))
 
 
-def test_all_of_several_are_named(session: Path) -> None:
-    some = [each for each in dict.fromkeys(markers(session)) if "show" in each][:3]
-    said = denied(guard.answer(call(session, content="\n".join(some))))
-    assert said.count("`sessioncompress show ") == 3
-
-
 @pytest.mark.parametrize("named", [True, False], ids=["session", "no session"])
 def test_an_unknown_marker_passes_and_is_noted(session: Path, tmp_path: Path, named: bool) -> None:
     assert guard.answer(call(session if named else None, content=INVENTED)) == b""
@@ -119,19 +113,6 @@ def test_an_ordinary_call_leaves_no_trace(session: Path, tmp_path: Path) -> None
     assert not (tmp_path / "state").exists()
 
 
-def test_its_own(tmp_path: Path) -> None:
-    session = compressed(tmp_path)
-    own = list(dict.fromkeys(markers(session)))
-    assert len(own) > 5
-    assert known([INVENTED, *own], session) == own
-
-
-def test_those_of_a_neighbour_of_which_it_may_be_a_fork(tmp_path: Path) -> None:
-    parent, fork = compressed(tmp_path), tmp_path / "fork.jsonl"
-    fork.write_bytes(fixture("claude-code.jsonl"))
-    assert known([INVENTED, markers(parent)[0]], fork) == [markers(parent)[0]]
-
-
 def test_those_of_sessions_elsewhere_are_not(tmp_path: Path) -> None:
     """They name no original here; and without anything beside the session, none is known."""
     here, there = tmp_path / "here", tmp_path / "there"
@@ -140,27 +121,6 @@ def test_those_of_sessions_elsewhere_are_not(tmp_path: Path) -> None:
     session = here / "session.jsonl"
     session.write_bytes(fixture("claude-code.jsonl"))
     assert known(markers(compressed(there)), session) == []
-
-
-def test_those_of_its_subagents(tmp_path: Path) -> None:
-    """Of a call of theirs, too, the agent names the session."""
-    session, folder = tmp_path / "session.jsonl", tmp_path / "session" / "subagents"
-    session.write_bytes(fixture("claude-code.jsonl"))
-    folder.mkdir(parents=True)
-    subagent = compressed(folder, "agent-1.jsonl")
-    assert known([INVENTED, markers(subagent)[0]], session) == [markers(subagent)[0]]
-
-
-def test_in_a_backup_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which the user's configuration names."""
-    session = compressed(tmp_path, backup_dir="kept")
-    assert known(markers(session)[:1], session) == []
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
-    own = tmp_path / "configuration" / "sessioncompress" / "config.json"
-    own.parent.mkdir(parents=True)
-    own.write_text('{"session": {"backupDir": "kept"}}')
-    own.chmod(0o600)
-    assert known(markers(session)[:1], session) == markers(session)[:1]
 
 
 def test_under_a_policy_with_an_error(tmp_path: Path) -> None:

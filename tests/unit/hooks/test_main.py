@@ -202,18 +202,6 @@ def test_the_rule_says_whether_an_ended_session_is_compacted(
     assert "tokens for the model" not in second
 
 
-def test_what_cannot_be_compacted_is_compressed_even_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sessions of subagents are not asked for a checkpoint at all."""
-    folder = tmp_path / "session" / "subagents"
-    folder.mkdir(parents=True)
-    (folder / "agent-1.jsonl").write_bytes(claude())
-    os.utime(folder / "agent-1.jsonl", (1_700_000_000,) * 2)
-    by_hook(tmp_path, monkeypatch, b"no session\n" * 10_000)
-    lines = logged(tmp_path / "state").splitlines()
-    assert [line.split(" ")[1] for line in lines] == ["compact:", "compress:", "compress:"]
-    assert (folder / "agent-1.jsonl").read_bytes().count(b"\n") == claude().count(b"\n")
-
-
 @pytest.mark.slow
 def test_a_session_is_found_from_where_the_agent_is(tmp_path: Path) -> None:
     """Pi names its file as --session-dir was given, and hooks start where it works."""
