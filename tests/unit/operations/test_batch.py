@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.errors import Damaged
 from sessioncompress.operations import batch
 from sessioncompress.operations.batch import (
     Archive,
@@ -55,30 +53,10 @@ def test_an_error_of_ours_is_one_failed_file(error: Exception) -> None:
     assert "secret" not in said
 
 
-def test_an_error_of_the_system_is_named_as_one() -> None:
-    def work(found: Found) -> str:
-        return found.path.read_text()
-
-    assert "b.jsonl: no such file or directory. " in str(list(each(FILES, work))[1].error)
-
-
 # Many files at once
 
 
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let other processes work on files however small they are."""
-    monkeypatch.setattr(batch, "_LITTLE", 0)
-
-
 def stem(path: Path) -> str:
-    return path.stem
-
-
-def note(path: Path) -> str:
-    """Write down that the file's turn has come."""
-    with open(path.parent / "turns", "a") as turns:
-        turns.write(path.stem)
     return path.stem
 
 
@@ -96,20 +74,6 @@ def known_or(work: Callable[[Path], str]) -> Callable[[Found], Any]:
     return lambda found: found.path.stem if found.path.stem == "k" else partial(work, found.path)
 
 
-@pytest.mark.parametrize("jobs", [1, 3])
-def test_the_order_of_what_is_given_is_that_of_the_files(tmp_path: Path, at_once: None, jobs: int) -> None:
-    """Whatever was done first, and in how many processes."""
-    run = Archive(put(tmp_path, "akbcdef"), known_or(stem), jobs)
-    assert "".join(outcome.result or "" for outcome in run) == "akbcdef"
-    assert run.left is None
-
-
-def test_what_changed_last_is_worked_on_last(tmp_path: Path) -> None:
-    """And what is known without work has no turn at all."""
-    list(Archive(put(tmp_path, "akbcdef"), known_or(note), 1))
-    assert (tmp_path / "turns").read_text() == "fedcba"
-
-
 def test_what_cannot_be_prepared_is_one_failed_file(tmp_path: Path) -> None:
     """A policy that cannot be read, say."""
 
@@ -119,14 +83,6 @@ def test_what_cannot_be_prepared_is_one_failed_file(tmp_path: Path) -> None:
         return partial(stem, found.path)
 
     assert [outcome.exit_code for outcome in Archive(put(tmp_path, "abc"), prepare, 2)] == [0, 3, 0]
-
-
-@pytest.mark.parametrize(("size", "jobs"), [(10, 8), (batch._LITTLE, 1)], ids=["little", "one job"])
-def test_no_process_is_started_for_little(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, jobs: int
-) -> None:
-    monkeypatch.setitem(sys.modules, "multiprocessing.connection", None)
-    assert len(list(Archive(put(tmp_path, "abc", size), known_or(stem), jobs))) == 3
 
 
 def interrupting(path: Path) -> str:
@@ -174,23 +130,12 @@ def leave(code: int) -> str:
     os._exit(code)
 
 
-def end_once(mark: Path) -> str:
-    if not mark.exists():
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return "done"
-
-
 def work_a_while(mark: Path) -> str:
     """Write down who works on it, and work for a moment."""
     mark.with_suffix(".pid").write_text(str(os.getpid()))
     time.sleep(1)
     mark.touch()
     return "done"
-
-
-def fail(word: str) -> str:
-    raise Damaged(word, where="x.jsonl", line=3, state="It is as it was.", remedy="Do something.")
 
 
 def interrupted() -> str:
@@ -242,13 +187,6 @@ def test_a_process_that_dies_costs_one_file(death: Callable[[], str], said: str,
     assert sorted(became) == list(range(5))
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_a_process_that_dies_once_costs_nothing(tmp_path: Path, processes: int) -> None:
-    """What it worked on has one more try, and so has what the other process did."""
-    given = tasks(*(partial(echo, "done") for _ in range(6)), partial(end_once, tmp_path / "mark"))
-    assert {each.result for each in became_of(given, processes).values()} == {"done"}
-
-
 def test_a_process_whose_parent_is_killed_ends_behind_its_file(tmp_path: Path) -> None:
     """Else it would wait for work forever."""
     marks = [tmp_path / "a", tmp_path / "b"]
@@ -267,12 +205,6 @@ def test_a_process_whose_parent_is_killed_ends_behind_its_file(tmp_path: Path) -
         os.kill(int(worker.name), signal.SIGKILL)
     assert not alive
     assert all(map(Path.exists, marks))
-
-
-def test_an_error_comes_back_whole() -> None:
-    error = became_of(tasks(partial(fail, "a word")))[0].error
-    assert isinstance(error, Damaged)
-    assert str(error) == "x.jsonl:3: a word. It is as it was. Do something."
 
 
 def test_an_interrupt_is_not_for_the_processes() -> None:
@@ -349,22 +281,6 @@ def test_what_is_said(numbers: tuple[int, int, int, int, float], text: str) -> N
     assert ", ".join(said(*numbers)) == text
 
 
-def test_a_line_every_few_seconds(clock: list[float]) -> None:
-    stream = Stream(terminal=False)
-    shown = Progress(4, 8 * MB, stream)
-    for second in (1, 2, 4.9, 5, 6, 9, 10, 11):
-        clock[0] = 100 + second
-        shown.show()
-        if second == 4.9:
-            assert stream.getvalue() == ""
-            shown.done(2 * MB)
-    shown.hide()
-    assert stream.getvalue().splitlines() == [
-        "25 %, 15 s left, 1 of 4 files, 2.0 of 8.0 MB, 0.4 MB/s",
-        "25 %, 30 s left, 1 of 4 files, 2.0 of 8.0 MB, 0.2 MB/s",
-    ]
-
-
 def test_a_bar_on_a_terminal(clock: list[float]) -> None:
     """It goes where something else is to be written, and comes back."""
     stream = Stream(terminal=True)
@@ -381,25 +297,3 @@ def test_a_bar_on_a_terminal(clock: list[float]) -> None:
     shown.hide()
     shown.hide()
     assert stream.getvalue() == "\r" + bar + "\r" + " " * len(bar) + "\r"
-
-
-@pytest.mark.parametrize(
-    ("columns", "line"),
-    [
-        (80, "[####............] 25 %, 2 h 29 min left, 12,000 of 48,000 files, 2.0 of 8.0 MB"),
-        (50, "[#####...............] 25 %, 2 h 29 min left"),
-        (10, "25 %"),
-        (3, "25"),
-    ],
-)
-def test_a_narrow_terminal(clock: list[float], monkeypatch: pytest.MonkeyPatch, columns: int, line: str) -> None:
-    """What matters least is left out, and nothing is cut."""
-    monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setattr(batch, "_MB", 1)
-    stream = Stream(terminal=True)
-    shown = Progress(48_000, 8, stream)
-    shown._done_files = 11_999
-    shown.done(2)
-    clock[0] += 2980
-    shown.show()
-    assert stream.getvalue() == "\r" + line

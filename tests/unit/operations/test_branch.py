@@ -11,19 +11,15 @@ from msgspec.structs import replace
 
 from sessioncompress.errors import Damaged, Refused
 from sessioncompress.formats.base import Format
-from sessioncompress.operations.branch import Place, places, summarize_branch
-from sessioncompress.operations.compact import compact_session
-from sessioncompress.operations.compress import compress_session
-from sessioncompress.operations.handoff import handoff_session
+from sessioncompress.operations.branch import places, summarize_branch
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store.layout import store_in
 from tests.support.branched import branched
-from tests.support.long import FEW, LONG
-from tests.support.runs import MTIME, compress, form_of, journal_of, snapshot, split, survey_of, write
+from tests.support.long import LONG
+from tests.support.runs import MTIME, form_of, journal_of, snapshot, split, survey_of, write
 from tests.support.session import PiSession
 
 MADE = branched()
@@ -58,117 +54,6 @@ def test_the_summary_hangs_on_the_last_other_leaf(tmp_path: Path) -> None:
     assert (record["rule"], len(record["lines"])) == ("branch", 1)
 
 
-def test_the_summary_says_what_was_done_on_the_branch_and_nothing_else(tmp_path: Path) -> None:
-    path = write(tmp_path, MADE.data)
-    text = summarize_branch(path).summary
-    assert "Try the other way" in text
-    assert "second.py" in text
-    assert not any(words in text for words in ("Look at the gauges", "first way", "again.py"))
-    assert text in last(path)["summary"]
-    assert last(path)["details"] == {"readFiles": ["gauges.toml"], "modifiedFiles": ["second.py"]}
-
-
-def test_of_several_other_leaves_the_last_is_taken(tmp_path: Path) -> None:
-    made = PiSession()
-    made.user("Begin.")
-    fork = made.assistant("Begun.")
-    ends = []
-    for way in range(3):
-        made.branch(fork)
-        made.user(f"Way {way}.")
-        ends.append(made.assistant("Gone."))
-    assert summarize_branch(write(tmp_path, made)).to == ends[1]
-
-
-@pytest.mark.parametrize("to", ["fork", "first"])
-def test_an_entry_to_go_on_from_may_be_named(to: str, tmp_path: Path) -> None:
-    path = write(tmp_path, MADE.data)
-    target = getattr(MADE, to)
-    stats = summarize_branch(path, to=target)
-    assert (stats.to, last(path)["parentId"]) == (target, target)
-    assert not any(b"second.py" in line and b"Extracted" not in line for line in live(path))
-
-
-def test_a_session_of_two_roots_has_nothing_in_common(tmp_path: Path) -> None:
-    made = PiSession()
-    made.user("One beginning.")
-    one = made.assistant("Begun.")
-    made.branch(None)
-    made.user("Another beginning.")
-    made.assistant("Begun again.")
-    path = write(tmp_path, made)
-    stats = summarize_branch(path)
-    assert (stats.status, stats.to, stats.fork) == (Status.SUMMARIZED, one, "")
-
-
-def test_an_earlier_summary_on_the_branch_counts_in(tmp_path: Path) -> None:
-    """Its files, unless an extension wrote it, and its words."""
-    made = PiSession()
-    made.user("Begin.")
-    fork = made.assistant("Begun.")
-    made.user("One way.")
-    first = made.assistant("Gone.")
-    made.branch(fork)
-    for number, beside in enumerate(({}, {"fromHook": True})):
-        details = {"readFiles": [f"read-{number}.py", 7], "modifiedFiles": [f"changed-{number}.py"]}
-        made.entry("branch_summary", fromId=fork, summary=f"Way {number} was tried.", details=details, **beside)
-    made.user("Other way.")
-    made.step("write", {"path": "read-0.py", "content": "x = 1\n"}, "Wrote it.")
-    made.assistant("Gone too.")
-    path = write(tmp_path, made)
-    stats = summarize_branch(path)
-    assert stats.to == first
-    assert last(path)["details"] == {"readFiles": [], "modifiedFiles": ["changed-0.py", "read-0.py"]}
-    assert "Way 0 was tried." in stats.summary
-    assert "Way 1 was tried." in stats.summary
-
-
-def test_a_compaction_on_the_branch_is_taken_for_what_it_stands_for(tmp_path: Path) -> None:
-    made = PiSession()
-    made.user("Begin with the gauges.")
-    fork = made.assistant("Begun.")
-    made.user("One way.")
-    made.assistant("Gone.")
-    made.branch(fork)
-    made.user("The words before the compaction.")
-    made.assistant("Heard.")
-    kept = made.user("The words that it kept.")
-    made.assistant("Heard too.")
-    made.compaction("All that was said before, in short.", kept)
-    made.user("The words behind it.")
-    made.assistant("Done.")
-    path = write(tmp_path, made)
-    text = summarize_branch(path).summary
-    assert "All that was said before, in short." in text
-    assert "The words that it kept." in text
-    assert "The words behind it." in text
-    # Of what it stands for the requests are the user's own words.
-    assert "The words before the compaction." in text
-    assert "Heard.\n" not in text
-    assert any(b"Begin with the gauges" in line for line in live(path))
-
-
-def test_the_same_session_gives_the_same_bytes(tmp_path: Path) -> None:
-    found = []
-    for folder in ("one", "other"):
-        (tmp_path / folder).mkdir()
-        path = write(tmp_path / folder, MADE.data)
-        summarize_branch(path)
-        found.append(path.read_bytes())
-    assert found[0] == found[1]
-
-
-def test_a_later_summary_quotes_it_and_takes_it_for_no_earlier_state(tmp_path: Path) -> None:
-    """What was asked on the branch that was left is no request of the one that goes on."""
-    path = write(tmp_path, MADE.data)
-    summarize_branch(path)
-    text = handoff_session(path).text
-    asked = text.partition("## The user's requests, in order, in their words\n1. > Look")[2].partition("\n## ")[0]
-    assert "first way" in asked
-    assert "other way" not in asked
-    assert "   > 1. > Try the other way" in text.partition("## Summary before this one")[2]
-
-
 # What is left alone
 
 
@@ -180,16 +65,6 @@ def test_a_second_run_writes_nothing(tmp_path: Path) -> None:
         stats = summarize_branch(path, to=to)
         assert (stats.status, reason in stats.reason) == (Status.UNCHANGED, True)
     assert snapshot(path) == before
-
-
-def test_a_branch_may_be_left_again_and_gone_back_to(tmp_path: Path) -> None:
-    path = write(tmp_path, MADE.data)
-    summarize_branch(path)
-    stats = summarize_branch(path, to=MADE.second)
-    assert (stats.status, stats.to, stats.fork) == (Status.SUMMARIZED, MADE.second, MADE.fork)
-    assert "first way" in stats.summary
-    assert restore_session(path).checkpoints_removed == 2
-    assert path.read_bytes() == MADE.data
 
 
 def test_a_dry_run_says_what_a_run_does_and_writes_nothing(tmp_path: Path) -> None:
@@ -254,16 +129,6 @@ def test_what_cannot_be_left_is_refused_by_name(data: PiSession | bytes, to: str
     assert snapshot(path) == before
 
 
-def test_a_call_without_a_result_may_be_gone_back_to(tmp_path: Path) -> None:
-    """Its agent was stopped there: nobody waits for one."""
-    made = PiSession()
-    made.user("Look.")
-    stopped = made.assistant(made.call("bash", {"command": "cat a.log"}))
-    made.user("Look elsewhere.")
-    made.assistant("It is empty.")
-    assert summarize_branch(write(tmp_path, made), to=stopped).status is Status.SUMMARIZED
-
-
 @pytest.mark.parametrize("fault", ["it hangs elsewhere", "it is not read"])
 def test_a_summary_that_the_reader_does_not_see_is_not_written(
     fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -319,78 +184,7 @@ def test_behind_a_line_without_its_lf(tmp_path: Path) -> None:
     assert path.read_bytes() == MADE.data.removesuffix(b"\n")
 
 
-def test_with_compact_and_compress(tmp_path: Path) -> None:
-    """In a row over one session, each sees what the one before it wrote; one restore takes all of it back."""
-    data = LONG["pi"](8)
-    names = [json.loads(line).get("id") for line in split(data)]
-    path = write(tmp_path, data)
-    assert summarize_branch(path, to=names[-7]).status is Status.SUMMARIZED
-    assert compact_session(path, FEW).status is Status.COMPACTED
-    compress(path)
-    text = next(json.loads(line)["summary"] for line in live(path) if b'"type":"compaction"' in line)
-    assert "Part 0" in text
-    restore_session(path)
-    assert path.read_bytes() == data
-
-
-def test_a_compressed_branch_is_summed_up_from_its_originals(tmp_path: Path) -> None:
-    data = LONG["pi"](8)
-    names = [json.loads(line).get("id") for line in split(data)]
-    whole = write(tmp_path, data, "whole.jsonl")
-    path = write(tmp_path, data)
-    compress_session(path, replace(FEW, size_threshold_kb=0, turn_threshold_before_compress=1, min_saved_kb=0))
-    assert path.read_bytes() != data
-    one, other = (summarize_branch(each, to=names[3]) for each in (whole, path))
-    assert one.summary == other.summary
-
-
-def test_a_reference_in_the_summary_is_found(tmp_path: Path) -> None:
-    path = write(tmp_path, MADE.data)
-    summarize_branch(path)
-    (record,) = [each for each in journal_of(path) if each["type"] == "checkpoint"]
-    (ref,) = record["refs"]
-    assert show(ref, path)[0].content == b"def second() -> None: ...\n"
-
-
 # The list
-
-
-def test_the_list_has_leaves_and_forks(tmp_path: Path) -> None:
-    path = write(tmp_path, MADE.data)
-    before = snapshot(path)
-    found = [replace(each, time=0) for each in places(path)]
-    assert found == [
-        Place(MADE.fork, "fork", is_live=True, words="Gauge 4 failed at noon, and no other one did."),
-        Place(MADE.first, "leaf", is_live=False, words="The reader asks again in again.py, and that works."),
-        Place(MADE.second, "leaf", is_live=True, words="The second gauge is in second.py, and it fails like [...]"),
-    ]
-    assert all(each.time > 0 for each in places(path))
-    assert snapshot(path) == before
-
-
-def test_the_list_has_where_the_turns_of_the_live_path_end(tmp_path: Path) -> None:
-    path = write(tmp_path, LONG["pi"](3))
-    found = [(each.kind, each.is_live, each.words) for each in places(path)]
-    assert found == [
-        ("turn", True, "Gauge 0 failed at noon."),
-        ("turn", True, "Gauge 1 failed at noon."),
-        ("leaf", True, "Gauge 2 failed at noon."),
-    ]
-    assert summarize_branch(path, to=places(path)[0].id).status is Status.SUMMARIZED
-    assert [(each.kind, each.is_live, each.words) for each in places(path)] == [
-        ("fork", True, "Gauge 0 failed at noon."),
-        ("leaf", False, "Gauge 2 failed at noon."),
-        ("leaf", True, "Gauge 0 failed at noon."),
-    ]
-
-
-def test_what_says_nothing_has_the_words_above_it(tmp_path: Path) -> None:
-    made = PiSession()
-    made.user("Look.")
-    made.step("bash", {"command": "true"})
-    made.entry("label", targetId="x", label="y")
-    (only,) = places(write(tmp_path, made))
-    assert only.words == "Look."
 
 
 def test_the_words_of_a_loop_or_a_long_silence_are_given_up(tmp_path: Path) -> None:
@@ -400,8 +194,3 @@ def test_the_words_of_a_loop_or_a_long_silence_are_given_up(tmp_path: Path) -> N
         made.entry("label", targetId="x", label=str(number))
     (only,) = places(write(tmp_path, made))
     assert only.words == ""
-
-
-def test_the_list_of_an_agent_without_branches_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="does not support"):
-        places(write(tmp_path, LONG["codex"](2)))

@@ -15,24 +15,23 @@ from msgspec.structs import replace
 
 from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Summary, Written
 from sessioncompress.errors import Damaged, Refused
-from sessioncompress.formats.base import CannotCheckpoint, Format
+from sessioncompress.formats.base import Format
 from sessioncompress.formats.codex import Codex
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.operations.sessions import inspect_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
-from sessioncompress.policy.model import PRESETS, Compact, CutRule, Policy
+from sessioncompress.policy.model import PRESETS, CutRule
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in
 from tests.support import texts
 from tests.support.documents import OpenCodeExport
-from tests.support.long import FEW, LINES, LONG, NUMBERED, SMALL, grown, pi, rounds_come_to_rest
+from tests.support.long import FEW, LINES, LONG, NUMBERED, SMALL, pi, rounds_come_to_rest
 from tests.support.records import GeminiRecords
-from tests.support.runs import MTIME, compress, fixture, form_of, journal_of, snapshot, split, survey_of, write
+from tests.support.runs import compress, fixture, form_of, journal_of, snapshot, split, survey_of, write
 from tests.support.session import PiSession
 
 EACH = pytest.mark.parametrize("name", LONG)
@@ -111,67 +110,7 @@ def test_what_was_taken_out_of_the_context_is_in_no_summary(tmp_path: Path) -> N
     assert all(part in text for part in ("Other words.", "Part 2, again.", "Part 3:"))
 
 
-@EITHER
-def test_the_same_session_gives_the_same_bytes(name: str, drop: bool, tmp_path: Path) -> None:
-    for folder in ("one", "other"):
-        (tmp_path / folder).mkdir()
-    one, other = (compacted(tmp_path / folder, name, drop=drop) for folder in ("one", "other"))
-    assert one.read_bytes() == other.read_bytes()
-    if drop:
-        assert store_in(one).originals.read_bytes() == store_in(other).originals.read_bytes()
-
-
-@EACH
-def test_the_file_keeps_its_time_and_mode(name: str, tmp_path: Path) -> None:
-    path = compacted(tmp_path, name)
-    assert (path.stat().st_mtime_ns, path.stat().st_mode & 0o777) == (MTIME, 0o640)
-
-
 # What is left alone
-
-
-@EITHER
-def test_a_second_run_writes_nothing(name: str, drop: bool, tmp_path: Path) -> None:
-    path = compacted(tmp_path, name, drop=drop)
-    before = snapshot(path)
-    stats = compact_session(path, FEW, drop_dead=drop)
-    assert stats.status is Status.UNCHANGED
-    assert stats.reason
-    assert snapshot(path) == before
-
-
-@EITHER
-def test_a_dry_run_says_what_a_run_does_and_writes_nothing(name: str, drop: bool, tmp_path: Path) -> None:
-    path = write(tmp_path, LONG[name](8))
-    before = snapshot(path)
-    said = compact_session(path, FEW, drop_dead=drop, dry_run=True)
-    assert said.status is Status.WOULD_COMPACT
-    assert snapshot(path) == before
-    done = compact_session(path, FEW, drop_dead=drop)
-    assert replace(done, status=said.status, run="") == said
-
-
-@pytest.mark.parametrize(
-    ("compact", "reason"),
-    [
-        (Compact(), "nothing is old enough to summarize"),
-        (
-            Compact(keep_tokens=3_000),
-            "tokens (4 characters each) are old enough to summarize; the minimum is 10,000 (minDeadTokens)",
-        ),
-        (
-            Compact(keep_tokens=3_000, min_dead_tokens=1_000, min_saved_tokens=100_000),
-            "less than minSavedTokens 100,000",
-        ),
-    ],
-)
-def test_too_little_is_left(compact: Compact, reason: str, tmp_path: Path) -> None:
-    path = write(tmp_path, pi(4))
-    before = snapshot(path)
-    stats = compact_session(path, Policy(compact=compact))
-    assert stats.status is Status.UNCHANGED
-    assert reason in stats.reason
-    assert snapshot(path) == before
 
 
 def test_what_the_policy_switches_off_is_skipped(tmp_path: Path) -> None:
@@ -186,19 +125,6 @@ def test_an_agent_without_a_form_is_refused_by_name(tmp_path: Path, monkeypatch:
     with pytest.raises(Refused, match="can't write a checkpoint for pi"):
         compact_session(path, FEW)
     assert path.read_bytes() == pi()
-
-
-def test_what_a_form_cannot_be_written_into_is_refused_with_its_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
-        raise CannotCheckpoint("it is a list", "Resume it once.")
-
-    monkeypatch.setattr(type(form_of(pi())), "checkpoint", refuse)
-    path = write(tmp_path, pi())
-    with pytest.raises(Refused, match=re.escape("it is a list. The session was not changed. Resume it once.")) as met:
-        compact_session(path, FEW)
-    assert "Resume it once." in str(met.value)
 
 
 @pytest.mark.parametrize("fault", ["no checkpoint", "an old line is read", "a kept line is not read"])
@@ -326,26 +252,6 @@ def test_five_rounds_of_both_come_to_rest(name: str, drop: bool, tmp_path: Path)
     rounds_come_to_rest(tmp_path, name, lambda path: compact_session(path, SMALL, drop_dead=drop))
 
 
-@EACH_OF_LINES
-def test_a_session_that_went_on_is_compacted_again_and_keeps_its_new_lines(name: str, tmp_path: Path) -> None:
-    path = compacted(tmp_path, name)
-    grown(path, name)
-    assert compact_session(path, FEW).status is Status.COMPACTED
-    stats = restore_session(path)
-    assert stats.checkpoints_removed == 2
-    assert path.read_bytes() == LONG[name](16)
-
-
-@EACH_OF_LINES
-def test_restore_keeps_it_if_asked(name: str, tmp_path: Path) -> None:
-    path = compacted(tmp_path, name)
-    there = path.read_bytes()
-    compress(path, SMALL)
-    stats = restore_session(path, keep_checkpoints=True)
-    assert (stats.checkpoints_removed, path.read_bytes()) == (0, there)
-    assert restore_session(path).checkpoints_removed == 1
-
-
 def test_a_checkpoint_that_was_altered_stays_and_is_told_of(tmp_path: Path) -> None:
     path = compacted(tmp_path, "pi")
     altered = path.read_bytes().replace(b"The user's requests", b"The person's requests")
@@ -395,17 +301,6 @@ def test_the_summary_stays_in_a_document_that_was_written_anew(name: str, tmp_pa
     assert restore_session(path, keep_checkpoints=True).checkpoints_removed == 0
 
 
-@pytest.mark.parametrize("name", ["gemini document", "opencode document", "openai-chat document"])
-def test_a_document_that_its_agent_wrote_again_in_its_layout_comes_back(name: str, tmp_path: Path) -> None:
-    """What was added is laid out as its agent would, so that writing it again changes nothing of it."""
-    path = compacted(tmp_path, name)
-    assert json.dumps(json.loads(path.read_bytes()), indent=2, ensure_ascii=False).encode() == path.read_bytes().strip()
-    # What left for the summary is among the originals that are checked, as among those that would go.
-    assert verify_session(path).originals == forget_session(path, dry_run=True).originals == 1
-    restore_session(path)
-    assert path.read_bytes() == LONG[name](8)
-
-
 def opencode_between_summaries(turns: int = 12) -> bytes:
     """Return an export with a summary of the agent's own among what it still reads, in messages that begin alike."""
     made = OpenCodeExport()
@@ -431,30 +326,6 @@ def test_a_document_comes_back_after_what_is_beside_its_checkpoint_was_rewritten
     done = restore_session(path)
     assert (done.exact, done.checkpoints_removed, done.lines_restored) == (True, 1, stats.lines_changed)
     assert path.read_bytes() == whole
-
-
-@pytest.mark.parametrize("name", ["claude-code", "gemini", "gencode document"])
-def test_a_compaction_is_counted_once(name: str, tmp_path: Path) -> None:
-    """Though some agents write one in two lines."""
-    assert inspect_session(write(tmp_path, LONG[name](8), "before.jsonl"), FEW).summary_count == 0
-    assert inspect_session(compacted(tmp_path, name), FEW).summary_count == 1
-
-
-def test_a_chat_in_lines_is_compacted_as_one_in_a_document(tmp_path: Path) -> None:
-    """The old messages leave it for the store, and come back before what was said since."""
-    whole = write(tmp_path, LONG["openai-chat document"](8), "chat.json")
-    lines = b"".join(json.dumps(each).encode() + b"\n" for each in json.loads(whole.read_bytes()))
-    path = write(tmp_path, lines, "chat.jsonl")
-    for each in (path, whole):
-        assert compact_session(each, FEW).status is Status.COMPACTED
-        assert compact_session(each, FEW).status is Status.UNCHANGED
-    assert list(map(json.loads, path.read_bytes().splitlines())) == json.loads(whole.read_bytes())
-    verify_session(path)
-    more = b'{"role":"user","content":"And now?"}\n'
-    path.write_bytes(path.read_bytes() + more)
-    compress_session(path, SMALL)
-    restore_session(path)
-    assert path.read_bytes() == lines + more
 
 
 @pytest.mark.parametrize("name", [name for name in LONG if name.endswith("document")])
@@ -500,16 +371,6 @@ def test_every_reference_of_a_summary_is_answered(name: str, tmp_path: Path) -> 
     compress_session(path, SMALL)
     for ref in record["refs"]:
         assert show(ref, path)[0].content
-
-
-def test_a_long_request_is_shown_whole_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    request = "Part 0: " + "look at the logs of gauge 7 before noon. " * 100
-    path = write(tmp_path, pi().replace(b"Part 0: ", request.encode(), 1))
-    compact_session(path, FEW)
-    (record,) = [each for each in journal_of(path) if each["type"] == "checkpoint"]
-    monkeypatch.chdir(tmp_path)
-    found = [show(ref)[0].content.decode() for ref in record["refs"]]
-    assert any(each.startswith(request) for each in found)
 
 
 def resumed() -> bytes:
@@ -611,38 +472,6 @@ def test_a_second_run_by_any_rule_writes_nothing(name: str, rule: CutRule, tmp_p
         assert snapshot(path) == before
 
 
-def test_the_policys_numbers_count_four_characters_a_token_whatever_the_model(tmp_path: Path) -> None:
-    """So that a run decides the same; what is reported counts by the model's density."""
-    found = []
-    for name in (b"unknown", b"claude-opus-4-7"):
-        data = re.sub(rb'"model": ?"[^"]+"', b'"model": "%s"' % name, LONG["claude-code"](8))
-        path = write(tmp_path, data, f"{name.decode()}.jsonl")
-        enough = compact_session(path, replace(FEW, compact=replace(FEW.compact, min_saved_tokens=100_000)))
-        found.append((enough.reason, compact_session(path, FEW)))
-    (reason, one), (other_reason, other) = found
-    assert reason == other_reason
-    assert "tokens (4 characters each), less than minSavedTokens 100,000" in reason
-    assert one.messages_kept == other.messages_kept
-    assert other.tokens_before > 1.2 * one.tokens_before
-
-
-@pytest.mark.parametrize("drop", [False, True], ids=["", "lines dropped"])
-@EACH
-def test_a_summary_does_not_take_its_own_place(name: str, drop: bool, tmp_path: Path) -> None:
-    """The journal tells checkpoints by their lines: of two with the same lines it would know one."""
-    path = write(tmp_path, LONG[name](8))
-    eager = replace(FEW, compact=Compact(keep_tokens=50, min_dead_tokens=0, min_saved_tokens=0))
-    for _ in range(4):
-        compact_session(path, eager, drop_dead=drop and name in LINES)
-    before = snapshot(path)
-    if "document" in name:
-        assert compact_session(path, eager).status is Status.UNCHANGED
-        assert snapshot(path) == before
-    verify_session(path)
-    restore_session(path)
-    assert path.read_bytes() == LONG[name](8)
-
-
 @EACH
 def test_a_compressed_session_gets_the_summary_of_its_originals(name: str, tmp_path: Path) -> None:
     """As long, too: a summary has its room by what it stands for."""
@@ -654,36 +483,3 @@ def test_a_compressed_session_gets_the_summary_of_its_originals(name: str, tmp_p
     assert shortened.tokens_before < whole.tokens_before / 2
     assert shortened.messages_kept == whole.messages_kept
     assert shortened.summary == whole.summary
-
-
-def compacted_by_pi(data: bytes) -> bytes:
-    """Put a compaction of pi's own behind the first turn of a session of pi."""
-    lines = split(data)
-    above, below = (json.loads(line) for line in lines[6:8])
-    ours = {"type": "compaction", "id": "c0ffee00", "parentId": above["id"], "timestamp": above["timestamp"]}
-    entry = ours | {"summary": "It was begun.", "firstKeptEntryId": above["id"], "tokensBefore": 9}
-    return b"".join(
-        [
-            *lines[:7],
-            *(json.dumps(each).encode() + b"\n" for each in (entry, below | {"parentId": "c0ffee00"})),
-            *lines[8:],
-        ]
-    )
-
-
-@pytest.mark.parametrize("made", [bytes, compacted_by_pi])
-def test_of_a_session_that_was_compressed_it_says_what_to_do_first(
-    made: Callable[[bytes], bytes], tmp_path: Path
-) -> None:
-    """Where too little is left to sum up; with a summary of ours in it a restore would take that out."""
-    path = write(tmp_path, made(LONG["pi"](8)))
-    much = replace(SMALL, compact=replace(SMALL.compact, min_dead_tokens=100_000))
-    plain = compact_session(path, much).reason
-    compress(path, SMALL)
-    reason = compact_session(path, much).reason
-    assert "restore" not in plain
-    assert reason.endswith("; compress has already shortened it: restore it first, compact it, then compress it again")
-    restore_session(path)
-    assert compact_session(path, SMALL).status is Status.COMPACTED
-    compress(path, SMALL)
-    assert "restore" not in compact_session(path, much).reason

@@ -18,13 +18,11 @@ from sessioncompress.operations.diff import diff_session
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.goals import Goal
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.operations.wording import at_stake, compact_line
 from sessioncompress.pipeline.summary import Status
-from sessioncompress.policy.model import Compact, CutRule, Policy
+from sessioncompress.policy.model import Policy
 from sessioncompress.store.layout import store_in
-from sessioncompress.store.originals import zstd
 from tests.support.long import FEW, LINES, LONG, NUMBERED, SMALL, grown, pi
 from tests.support.runs import compress, form_of, journal_of, split, survey_of, units, write
 
@@ -81,23 +79,6 @@ def test_the_old_part_leaves_and_the_model_reads_the_same(name: str, tmp_path: P
     assert f"{stats.lines_dropped:,} old lines moved to the originals" in compact_line(stats)
 
 
-@EACH_OF_LINES
-def test_the_lines_that_left_stand_in_the_originals_in_their_order(name: str, tmp_path: Path) -> None:
-    path = dropped(tmp_path, name)
-    before, after = split(LONG[name](8)), split(path.read_bytes())
-    assert split(zstd.decompress(store_in(path).originals.read_bytes())) == [one for one in before if one not in after]
-
-
-def test_entries_that_say_nothing_stay_and_hang_on_what_is_left(tmp_path: Path) -> None:
-    path = dropped(tmp_path, "pi")
-    header, *entries = map(json.loads, split(path.read_bytes()))
-    before = [json.loads(line) for line in split(pi(8))]
-    assert header == before[0]
-    assert [each["parentId"] for each in entries] == [None, *(each["id"] for each in entries[:-1])]
-    silent = [each["id"] for each in before if each["type"] not in ("session", "message")]
-    assert [each["id"] for each in entries if each["id"] in silent] == silent
-
-
 def test_what_another_branch_hangs_on_stays(tmp_path: Path) -> None:
     lines = split(pi(8))
     fork = next(entry for entry in map(json.loads, lines) if entry.get("message", {}).get("role") == "assistant")
@@ -116,22 +97,7 @@ def test_what_another_branch_hangs_on_stays(tmp_path: Path) -> None:
     assert path.read_bytes() == data
 
 
-def test_codex_keeps_its_events(tmp_path: Path) -> None:
-    path = dropped(tmp_path, "codex")
-    old = [json.loads(line) for line in split(LONG["codex"](8)) if line not in split(path.read_bytes())]
-    assert {each["type"] for each in old} == {"response_item"}
-
-
 # What is refused
-
-
-@pytest.mark.parametrize("name", ["oh-my-pi", "openclaw"])
-def test_other_agents_are_refused_by_name(name: str, tmp_path: Path) -> None:
-    path = write(tmp_path, pi())
-    with pytest.raises(Refused, match=f"compact can't drop old lines from {name}"):
-        compact_session(path, FEW, drop_dead=True, form=name)
-    assert path.read_bytes() == pi()
-    assert compact_session(path, FEW, drop_dead=True, form=name, named=False).status is Status.SKIPPED
 
 
 @pytest.mark.parametrize("name", DROPPED)
@@ -174,27 +140,6 @@ def test_restore_undoes_any_order_of_runs_between_which_the_agent_went_on(
     assert stats.checkpoints_removed == sum(order.count(each) for each in "dp")
 
 
-@EACH_OF_LINES
-def test_lines_that_come_after_it_stay_behind_all(name: str, tmp_path: Path) -> None:
-    path = dropped(tmp_path, name)
-    whole = grown(path, name)
-    stats = restore_session(path)
-    assert (path.read_bytes() == whole, stats.reason) == (True, "")
-
-
-def test_a_kept_line_that_hangs_elsewhere_and_was_compressed_then_comes_back(tmp_path: Path) -> None:
-    path = write(tmp_path, pi())
-    keeps = Compact(keep=CutRule.MESSAGES, keep_messages=3, min_dead_tokens=200, min_saved_tokens=1)
-    compact_session(path, replace(EAGER, compact=keeps), drop_dead=True)
-    hung = {json.loads(line)["id"] for line in split(path.read_bytes()) if line not in split(pi())}
-    compress_session(path, replace(EAGER, turn_threshold_before_compress=0), force=True)
-    assert hung & {json.loads(line).get("id") for line in split(path.read_bytes())}
-    verify_session(path)
-    assert restore_session(path).reason == ""
-    assert path.read_bytes() == pi()
-    verify_session(path)
-
-
 @pytest.mark.parametrize("drop_dead", [True, False])
 def test_a_line_that_was_compressed_since_comes_back_and_hangs_where_it_should(drop_dead: bool, tmp_path: Path) -> None:
     """In pi the first line behind a checkpoint changes its parent: then its original is what is hung elsewhere."""
@@ -231,18 +176,6 @@ def test_a_last_line_without_its_end_comes_back_without_it(more: bytes, tmp_path
         file.write(more.replace(b"%s", last["id"].encode()))
     restore_session(path)
     assert path.read_bytes() == data + (b"\n" + more.replace(b"%s", last["parentId"].encode()) if more else b"")
-
-
-@EACH_OF_LINES
-def test_restore_keeps_it_if_asked(name: str, tmp_path: Path) -> None:
-    path = dropped(tmp_path, name)
-    whole = grown(path, name)
-    there = path.read_bytes()
-    compress(path, EAGER)
-    stats = restore_session(path, keep_checkpoints=True)
-    assert (stats.checkpoints_removed, path.read_bytes(), stats.reason) == (0, there, "")
-    assert restore_session(path).checkpoints_removed == 1
-    assert path.read_bytes() == whole
 
 
 @pytest.mark.parametrize("name", ["codex", "pi"])
@@ -411,21 +344,6 @@ def test_forget_says_that_it_is_the_only_copy(name: str, tmp_path: Path) -> None
 # References
 
 
-@EACH
-def test_every_reference_is_answered_also_of_a_later_summary(name: str, tmp_path: Path) -> None:
-    path = write(tmp_path, LONG[name](8))
-    drop(path, EAGER)
-    compress_session(path, EAGER)
-    if name in LINES:
-        grown(path, name)
-        drop(path, EAGER)
-    records = [each for each in journal_of(path) if each["type"] == "checkpoint"]
-    refs = {ref for record in records for ref in record["refs"]}
-    assert refs
-    for ref in refs:
-        assert show(ref, path)[0].content
-
-
 @pytest.mark.parametrize("first", [True, False])
 @EACH_OF_LINES
 def test_a_backup_of_before_comes_back_whichever_way_its_summary_was_written(
@@ -461,21 +379,6 @@ def test_what_kept_its_old_lines_is_known_though_some_were_deleted(gone: int, tm
         return
     assert restore_session(path).exact
     assert split(path.read_bytes()) == [*split(pi())[:9], *split(pi())[10:]]
-
-
-def test_a_summary_that_was_once_written_with_its_lines_dropped_goes_though_one_was_changed_since(
-    tmp_path: Path,
-) -> None:
-    """The newest run wrote the same one, and dropped nothing."""
-    path = dropped(tmp_path, "pi")
-    restore_session(path)
-    lines = split(path.read_bytes())
-    lines[8] = lines[8].replace(b'{"', b'{ "', 1)
-    path.write_bytes(b"".join(lines))
-    run = compact_session(path, FEW).run
-    verify_session(path)
-    assert restore_session(path, run=run).exact
-    assert split(path.read_bytes()) == lines
 
 
 @pytest.mark.parametrize("name", ["pi", "claude-code", "codex"])

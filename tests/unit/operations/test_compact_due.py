@@ -9,20 +9,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.errors import UsageError
-from sessioncompress.operations.compact import MANUAL, compact_session
+from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
-from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.sessions import budget_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Budget, Compact, Policy, Prune, Rule
 from tests.support.build import PiSession, dice
-from tests.support.long import FEW, LINES, LONG, pi
+from tests.support.long import FEW, LINES, pi
 from tests.support.runs import fixture, snapshot, write
 from tests.support.texts import log_lines
 
-EACH = pytest.mark.parametrize("name", ["pi", "claude-code", "codex"])
-"""Those whose agents recorded requests over the budget; of the others see FORMS."""
 TOO_LONG = "400 prompt is too long: 213462 tokens > 200000 maximum"
 PRUNING = Prune(prune_minimum=100, prune_protect=1_000, preserve_recent_messages=2)
 """Prunes the sessions of these tests, which hold little."""
@@ -70,26 +66,6 @@ def go_on(path: Path, name: str) -> None:
 # Whether a summary is due
 
 
-@EACH
-def test_a_session_over_its_budget_is_compacted_once(name: str, tmp_path: Path) -> None:
-    """What was recorded of the requests before the checkpoint no longer counts."""
-    path = write(tmp_path, LONG[name](8))
-    policy = over(path)
-    before = budget_session(path, policy)
-    assert (before.decision, before.recorded_is_stale) == ("compact", False)
-    done = compact_session(path, policy, if_due=True)
-    assert (done.status, done.trigger) == (Status.COMPACTED, before.reason)
-    after = budget_session(path, policy)
-    assert (after.decision, after.recorded_is_stale) == ("none", after.tokens_recorded is not None)
-    assert after.tokens == after.tokens_estimated < before.tokens_estimated
-    assert after.messages_since == 0
-    there = snapshot(path)
-    again = compact_session(path, policy, if_due=True)
-    assert again.status is Status.SKIPPED
-    assert again.reason == f"{after.reason} (rule omp)"
-    assert snapshot(path) == there
-
-
 FORMS = ("claude-tools.jsonl", "codex-older.jsonl", "gemini.jsonl", "omp.jsonl", "openclaw.jsonl", "pi-gemini.jsonl")
 
 
@@ -107,17 +83,6 @@ def test_what_other_agents_recorded_is_stale_too(name: str, tmp_path: Path) -> N
     assert after.recorded_is_stale is (after.tokens_recorded is not None)
 
 
-@EACH
-def test_a_checkpoint_behind_a_restore_makes_stale_too(name: str, tmp_path: Path) -> None:
-    path = write(tmp_path, LONG[name](8))
-    policy = over(path)
-    compact_session(path, policy, if_due=True)
-    restore_session(path, policy)
-    assert budget_session(path, policy).decision == "compact", "what was recorded counts again"
-    assert compact_session(path, policy, if_due=True).status is Status.COMPACTED
-    assert budget_session(path, policy).decision == "none"
-
-
 @pytest.mark.parametrize("name", LINES)
 def test_what_comes_since_is_counted_from_the_checkpoint(name: str, tmp_path: Path) -> None:
     path = write(tmp_path, LINES[name](8))
@@ -129,14 +94,6 @@ def test_what_comes_since_is_counted_from_the_checkpoint(name: str, tmp_path: Pa
     assert stats.messages_since == each
     assert stats.tokens_since is not None
     assert 1_000 < stats.tokens_since < 3_000
-
-
-def test_a_dry_run_says_the_same(tmp_path: Path) -> None:
-    path = write(tmp_path, pi())
-    there = snapshot(path)
-    assert compact_session(path, OMP, if_due=True, dry_run=True).status is Status.WOULD_COMPACT
-    assert compact_session(path, by(Rule.OMP), if_due=True, dry_run=True).status is Status.SKIPPED
-    assert snapshot(path) == there
 
 
 ENOUGH = [by(Rule.OMP, PRUNING, threshold_tokens=10_000), by(Rule.EUNICE, PRUNING)]
@@ -176,37 +133,6 @@ def test_omp_sums_up_what_its_agent_does(last: dict[str, str], reason: str, tmp_
     assert compact_session(path, policy, if_due=True).status is Status.SKIPPED
 
 
-def test_a_run_without_pruning_may_be_enough_too(tmp_path: Path) -> None:
-    """Where the rule's pruning would save too little, `compress` does what it does without."""
-    policy = replace(by(Rule.OMP, threshold_tokens=10_000), min_saved_kb=0)
-    path = write(tmp_path, pi())
-    assert compact_session(path, policy, if_due=True).reason.endswith("compress is enough")
-    assert compress_session(path, policy).status is Status.COMPRESSED
-
-
-def test_eunice_sums_up_where_pruning_leaves_too_much(tmp_path: Path) -> None:
-    """And is content with that, though the failure still stands there."""
-    policy = replace(by(Rule.EUNICE, target_tokens=1_000), **PROTECTING)
-    path = write(tmp_path, failing())
-    stats = compact_session(path, policy, if_due=True)
-    assert stats.status is Status.COMPACTED
-    assert "not under targetTokens 1,000" in stats.trigger
-    assert budget_session(path, policy).decision == "none"
-
-
-@pytest.mark.parametrize(("protected", "status"), [(4, Status.SKIPPED), (100, Status.COMPACTED)])
-def test_gencode_sums_up_only_where_pruning_is_not_enough(protected: int, status: Status, tmp_path: Path) -> None:
-    """Its own decision is `prune` in both cases; what is protected no run takes."""
-    small = ({"pattern": "*", "contextWindow": 12_000, "outputLimit": 2_000},)
-    policy = by(Rule.GENCODE, PRUNING, models=small)
-    policy = replace(policy, turn_threshold_before_compress=protected, protect_tokens=None)
-    path = write(tmp_path, pi())
-    assert budget_session(path, policy).decision == "prune"
-    stats = compact_session(path, policy, if_due=True)
-    assert stats.status is status
-    assert "; compress leaves about " in (stats.reason or stats.trigger)
-
-
 def test_deliberate_sums_up_where_compress_finds_nothing(tmp_path: Path) -> None:
     """At the safety valve the budget says so too: the window is half full, whatever a run could take."""
     small = ({"pattern": "*", "contextWindow": 20_000, "outputLimit": 2_000},)
@@ -220,17 +146,6 @@ def test_deliberate_sums_up_where_compress_finds_nothing(tmp_path: Path) -> None
     assert compact_session(path, logging, if_due=True).status is Status.COMPACTED
     assert compact_session(path, logging, if_due=True).status is Status.SKIPPED
     assert [each["safetyValve"] for each in logged(tmp_path / "log")] == [True, False]
-
-
-def test_the_rule_of_sizes_is_an_error(tmp_path: Path) -> None:
-    path = write(tmp_path, pi())
-    with pytest.raises(UsageError) as met:
-        compact_session(path, FEW, if_due=True)
-    assert str(met.value) == (
-        f'{path}: the budget\'s rule is "size", which does not say when to write a summary. The session was not changed. '
-        'Name a rule with --rule, or as budget.rule of the policy: "gencode", "omp", "eunice" or "deliberate".'
-    )
-    assert compact_session(path, replace(FEW, enabled=False), if_due=True).status is Status.SKIPPED
 
 
 # Behind a checkpoint
@@ -252,38 +167,3 @@ def test_what_a_checkpoint_stands_for_is_compressed_though_nothing_else_is_due(n
 
 def logged(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_bytes().splitlines()]
-
-
-def test_each_session_has_a_line_in_the_log(tmp_path: Path) -> None:
-    """With what was done and why; the same file takes those of `compress`."""
-    log = tmp_path / "runs.log"
-    policy = replace(OMP, log_file=str(log), min_saved_kb=0)
-    path = write(tmp_path, pi())
-    done = compact_session(path, policy, if_due=True)
-    compress_session(path, replace(policy, turn_threshold_before_compress=1, protect_tokens=0))
-    compact_session(path, policy, if_due=True)
-    first, second, third = logged(log)
-    assert {each["schema"] for each in (first, second, third)} == {"sessioncompress.log/1"}
-    assert (first["status"], first["decision"], first["rule"]) == ("compacted", "compact", "omp")
-    assert first["trigger"] == done.trigger
-    assert (first["goalMethod"], first["by"], first["multiplier"]) == ("", "extractive", 1.5)
-    assert first["messagesCompacted"] == 48 - done.messages_kept
-    assert (first["strategy"], first["messagesBefore"], first["messagesKept"]) == ("tokens", 48, done.messages_kept)
-    assert (first["tokensBefore"], first["tokensAfter"]) == (done.tokens_before, done.tokens_after)
-    assert (first["originalSize"], first["compressedSize"]) == (len(pi()), done.size_after)
-    assert (first["messagesSince"], first["tokensSince"], first["secondsSince"]) == (None, None, None)
-    assert first["thresholds"]["compact"]["minDeadTokens"] == 1_000
-    assert 0 < first["utilisation"] < 1
-    assert (second["status"], "strategy" in second) == ("compressed", False)
-    assert (third["status"], third["decision"], third["messagesSince"]) == ("skipped", "none", 0)
-    assert third["trigger"] in third["reason"]
-
-
-def test_what_was_asked_for_says_so(tmp_path: Path) -> None:
-    log = tmp_path / "runs.log"
-    path = write(tmp_path, pi())
-    assert compact_session(path, replace(FEW, log_file=str(log)), dry_run=True).trigger == MANUAL
-    assert not log.exists()
-    assert compact_session(path, replace(FEW, log_file=str(log))).trigger == MANUAL
-    (line,) = logged(log)
-    assert (line["trigger"], line["rule"], line["status"]) == (MANUAL, "size", "compacted")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import os
 import random
 import re
 from collections.abc import Callable, Iterable
@@ -40,7 +38,6 @@ from tests.support.build import (
     ResponsesSession,
     Use,
     dice,
-    image,
 )
 from tests.support.runs import (
     EAGER,
@@ -167,24 +164,6 @@ def test_a_preview_that_becomes_dead_shrinks_to_its_marker(tmp_path: Path) -> No
     comes_back(path, made)
 
 
-def test_a_preview_is_never_previewed_again(tmp_path: Path) -> None:
-    """Under a policy of lower limits, what stands in for a text is not taken for a text."""
-    rng = random.Random(2)
-    written = [texts.python_source(rng, 20) for _ in range(24)]
-    made = PiSession()
-    made.user("Go.")
-    made.step("edit", {"path": "a.py", "edits": [{"oldText": "x", "newText": text} for text in written]}, "ok")
-    path = write(tmp_path, turn(made))
-    compress(path)
-    shown = replaced(path, 4)
-    append(path, turn(work(made, 1)))
-    compress(path, replace(EAGER, tool_call_max_bytes=0, tool_result_max_bytes=0))
-    now = replaced(path, 4)
-    assert [marker.references(each) for each in now] == [marker.references(each) for each in shown]
-    assert [show(marker.references(each)[0], path)[0].content for each in now] == [text.encode() for text in written]
-    comes_back(path, made)
-
-
 def test_originals_that_were_not_kept_at_first_are_never_made_up(tmp_path: Path) -> None:
     """Run without a backup, then with one: what is kept is what was there, under its own digest."""
     made = work(PiSession(), 1)
@@ -199,18 +178,6 @@ def test_originals_that_were_not_kept_at_first_are_never_made_up(tmp_path: Path)
     for entry in entries(path.read_bytes()):
         for ref in marker.references(json.dumps(entry)):
             assert show(ref, path)
-
-
-def test_without_a_backup_no_marker_names_a_way_back(tmp_path: Path) -> None:
-    """And no stores found; a second run still knows its own replacements."""
-    path = write(tmp_path, work(PiSession(), 1))
-    stats = compress(path, replace(EAGER, keep_backup=False))
-    assert not store_in(path).originals.exists()
-    assert b"kept on disk" not in path.read_bytes()
-    assert marker.PREFIX_BYTES in path.read_bytes()
-    assert stats.imitated_markers == 0
-    again = compress_again(path, replace(EAGER, keep_backup=False))
-    assert again.imitated_markers == 0
 
 
 def test_a_parent_that_is_missing_is_told(tmp_path: Path) -> None:
@@ -253,39 +220,6 @@ def test_markers_without_a_journal_are_no_imitations(tmp_path: Path, keep: bool)
     assert compress_session(path, policy, force=True).imitated_in_calls == 1
 
 
-@pytest.mark.parametrize("given", ["kept", "../kept", "absolute"])
-def test_a_backup_dir_holds_what_lies_beside(tmp_path: Path, given: str) -> None:
-    """A relative one counts from the session's folder."""
-    folder = tmp_path / "sessions"
-    folder.mkdir()
-    kept = tmp_path / "kept" if given != "kept" else folder / "kept"
-    policy = replace(EAGER, backup_dir=str(kept) if given == "absolute" else given)
-    path = write(folder, work(PiSession(), 1))
-    compress(path, policy)
-    assert [each.suffix for each in kept.rglob("*session.jsonl.originals.zst")] == [".zst"]
-    assert not list(folder.rglob(".sessioncompress/**/session*"))
-    verify_session(path, policy)
-    restore(path, policy)
-    assert path.read_bytes() == work(PiSession(), 1).bytes()
-
-
-def test_every_turns_runs_on_small_sessions_too(tmp_path: Path) -> None:
-    """Once so many turns came since the last run; before, it is skipped and says why."""
-    policy = replace(EAGER, size_threshold_kb=1000, every_turns=3)
-    made = work(PiSession(), 1)
-    path = write(tmp_path, made)
-    assert compress_session(path, policy).status is Status.SKIPPED
-    append(path, work(made, 2))
-    compress(path, policy)
-    append(path, work(made, 3))
-    skipped = compress_session(path, policy)
-    assert (skipped.status, "under the threshold" in skipped.reason) == (Status.SKIPPED, True)
-    append(path, work(made, 4, turns=1))
-    compress(path, policy)
-    restore(path, policy)
-    assert path.read_bytes() == made.bytes()
-
-
 def test_a_gain_that_is_too_small_writes_nothing(tmp_path: Path) -> None:
     """It says how much it would be; `force` lifts it."""
     path = write(tmp_path, work(PiSession(), 1))
@@ -302,37 +236,6 @@ def test_a_gain_that_is_too_small_writes_nothing(tmp_path: Path) -> None:
     compress(path, replace(EAGER, min_saved_kb=1000, size_threshold_kb=1000), force=True)
 
 
-def test_a_large_gain_that_is_too_small_touches_nothing(tmp_path: Path) -> None:
-    """However much it is: not even what lies beside from a run before."""
-    made = work(PiSession(), 1)
-    path = write(tmp_path, turn(made))
-    compress(path)
-    for number in range(30):
-        made.step(
-            "bash", {"command": f"make {number}"}, "".join(f"{number} {line} of the output\n" for line in range(3000))
-        )
-    append(path, turn(made))
-    before = snapshot(path)
-    stats = compress_session(path, replace(EAGER, min_saved_kb=100_000))
-    assert "less than minSavedKB" in stats.reason
-    assert snapshot(path) == before
-
-
-def test_a_run_that_turns_out_not_to_pay_touches_nothing(tmp_path: Path) -> None:
-    """Random bytes take as much in the store as in the session; that shows only when they are packed."""
-    made = work(PiSession(), 1)
-    path = write(tmp_path, turn(made))
-    compress(path)
-    made.step("bash", {"command": "x"}, base64.b64encode(random.Random(1).randbytes(1200)).decode())
-    append(path, turn(made))
-    compress_again(path)
-
-
-def test_force_lifts_no_protection(tmp_path: Path) -> None:
-    path = write(tmp_path, work(PiSession(), 1))
-    assert compress_session(path, BALANCED, force=True).status is Status.UNCHANGED
-
-
 @pytest.mark.parametrize(
     "policy", [EAGER, BALANCED, replace(EAGER, keep_backup=False)], ids=["eager", "balanced", "no backup"]
 )
@@ -346,36 +249,6 @@ def test_a_dry_run_says_what_a_run_does_and_writes_nothing(tmp_path: Path, polic
     assert compress_session(path, policy) == replace(said, status=Status.COMPRESSED, run=ANY)
     assert path.stat().st_size == said.compressed_size
     assert disk(path) - said.compressed_size - said.store_size in (0, 2), "a .gitignore may lie there"
-
-
-@pytest.mark.parametrize(
-    ("data", "lines"),
-    [
-        (split(fixture("pi-anthropic.jsonl"))[0], 1),
-        (split(fixture("pi-anthropic.jsonl"))[0].rstrip(), 1),
-        (PiSession(1).bytes(), 1),
-    ],
-    ids=["header", "header without LF", "header of version 1"],
-)
-def test_a_header_alone_is_a_session(tmp_path: Path, data: bytes, lines: int) -> None:
-    stats = compress_again(write(tmp_path, data))
-    assert stats.lines == lines
-
-
-def test_equal_lines_of_version_1_are_both_there_after_a_restore(tmp_path: Path) -> None:
-    """Without ids two lines can be the same; their rewritings must then not be."""
-    made = PiSession(1)
-    made.user("Go.")
-    made.step("bash", {"command": "a"}, texts.log_lines(random.Random(1), 80))
-    line = made.lines()[-1]
-    for _ in range(4):
-        made.raw(line)
-    made.step("read", {"path": "x"}, texts.log_lines(random.Random(3), 80))
-    path = write(tmp_path, turn(made))
-    for policy in (EAGER, replace(EAGER, eliminate_redundancy=False), GREEDY):
-        compress_session(path, policy)
-        compress_again(path, policy)
-        comes_back(path, made, policy)
 
 
 @pytest.mark.parametrize("runs", [1, 2], ids=["in one run", "in two"])
@@ -497,20 +370,6 @@ def test_a_call_that_only_its_agent_reads_may_name_any_file(tmp_path: Path) -> N
     assert path.read_bytes() == data
 
 
-def test_the_statistics_add_up(tmp_path: Path) -> None:
-    path = write(tmp_path, fixture("pi-responses.jsonl"))
-    before = split(path.read_bytes())
-    stats = compress(path)
-    after = split(path.read_bytes())
-    assert stats.lines == len(before) == len(after)
-    assert stats.lines_changed == sum(old != new for old, new in zip(before, after, strict=True))
-    assert stats.original_size - stats.compressed_size == sum(map(len, before)) - sum(map(len, after))
-    assert 0 < stats.removed_bytes <= stats.removable_bytes
-    assert stats.tokens_after < stats.tokens_before
-    assert stats.ratio == 1 - stats.compressed_size / stats.original_size
-    assert stats.store_size == stats.store_added == disk(path) - path.stat().st_size
-
-
 def _read_early(made: PiSession) -> int:
     made.user("Go.")
     made.step("read", {"path": "a.py"}, "x = 1\n" * 4000)
@@ -592,38 +451,6 @@ def test_hostile_names_break_nothing(tmp_path: Path, policy: Policy) -> None:
     path = write(tmp_path, turn(made))
     compress(path, policy)
     comes_back(path, made, policy)
-
-
-def test_a_prompt_with_an_image_that_waits_for_its_answer_is_recent(tmp_path: Path) -> None:
-    made = PiSession()
-    made.user("What is this?", [image("iVBORw0KGgo" + "A" * 200_000)])
-    path = write(tmp_path, made)
-    assert compress_session(path, replace(BALANCED, min_saved_kb=0)).status is Status.UNCHANGED
-
-
-def test_an_odd_image_is_left_alone(tmp_path: Path) -> None:
-    """One whose data is no text names nothing that a reference could."""
-    made = PiSession()
-    made.user(
-        "Go.", [{"type": "image", "source": {"data": "A" * 5000}}, {"type": "image", "data": None, "x": "B" * 5000}]
-    )
-    path = write(tmp_path, turn(work(made, 1)))
-    compress(path)
-    kept = entries(path.read_bytes())[1]["message"]["content"][1:]
-    assert [part["type"] for part in kept] == ["image", "image"]
-
-
-def test_several_paths_lead_to_one_session(tmp_path: Path) -> None:
-    """Relative or absolute, the store is the same."""
-    path = write(tmp_path, work(PiSession(), 1))
-    here = Path.cwd()
-    os.chdir(tmp_path)
-    try:
-        compress(Path("session.jsonl"))
-    finally:
-        os.chdir(here)
-    compress_again(path)
-    restore(path)
 
 
 def _leaves(value: Any) -> list[str]:

@@ -10,9 +10,8 @@ from types import SimpleNamespace
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.errors import IsALink, Refused, SessionCompressError, UsageError
+from sessioncompress.errors import IsALink, SessionCompressError, UsageError
 from sessioncompress.operations import forget
-from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.packed import meant_by, unpack_sessions
 from sessioncompress.operations.restore import restore_session
@@ -23,8 +22,7 @@ from sessioncompress.store.layout import FOLDER, store_in
 from sessioncompress.store.packing import Pack
 from sessioncompress.store.places import Place
 from tests.support import packs
-from tests.support.build import PiSession
-from tests.support.runs import EAGER, append, compress, journal_of, restore, snapshot, split, turn, write
+from tests.support.runs import EAGER, compress, journal_of, snapshot, split, write
 from tests.unit.operations.test_restore import reserialised, session
 from tests.unit.store.tools import late_link
 
@@ -47,33 +45,6 @@ def gone(folder: Path, policy: Policy = EAGER) -> set[Path]:
 def kept(path: Path) -> int:
     """Return how many originals the journal names."""
     return len({each["was"]["sha256"] for each in journal_of(path) if each["type"] == "edit"})
-
-
-def test_of_a_compressed_session_all_are_lost(tmp_path: Path) -> None:
-    """They stand nowhere else; nothing of ours stays."""
-    path = write(tmp_path, session())
-    compress(path)
-    number = kept(path)
-    assert costs(path) == (number, number) != (0, 0)
-    assert forget_session(path, EAGER).originals_lost == number
-    assert list(snapshot(path)) == ["session.jsonl"]
-    assert costs(path) == (0, 0)
-    assert forget_session(path, EAGER).markers > 0
-
-
-def test_a_packed_session_keeps_originals_that_are_elsewhere(tmp_path: Path) -> None:
-    """Its pack has none of a backup folder that only a run was told of."""
-    (tmp_path / "s").mkdir()
-    path, policy = write(tmp_path / "s", session()), replace(EAGER, backup_dir=str(tmp_path / "elsewhere"))
-    was = path.read_bytes()
-    compress_session(path, policy)
-    packs.pack(path.parent)
-    with pytest.raises(Refused, match="It is packed, in"):
-        forget_session(path, policy)
-    packs.unpack(path.parent)
-    restore_session(path, policy)
-    assert path.read_bytes() == was
-    assert forget_session(path, policy).originals
 
 
 def test_packs_are_read_once_for_the_sessions_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,16 +73,6 @@ def test_packs_are_read_once_for_the_sessions_of_a_folder(tmp_path: Path, monkey
     assert (reads(), forget_session(tmp_path / names[0], EAGER, dry_run=True).packs) == (1, 1)
 
 
-def test_of_a_restored_session_nothing_is_lost(tmp_path: Path) -> None:
-    """It has its original bytes, whatever came behind them."""
-    path = write(tmp_path, made := session())
-    compress(path)
-    number = kept(path)
-    restore(path)
-    append(path, turn(made, 2))
-    assert costs(path) == (number, 0)
-
-
 def test_what_came_back_in_part_is_lost(tmp_path: Path) -> None:
     """Only lines that are the originals, to the byte, count as there."""
     path = write(tmp_path, session())
@@ -123,28 +84,6 @@ def test_what_came_back_in_part_is_lost(tmp_path: Path) -> None:
     originals, lost = costs(path)
     assert originals == number
     assert 0 < lost < number
-
-
-def test_originals_that_are_gone_already_are_not_counted(tmp_path: Path) -> None:
-    path = write(tmp_path, session())
-    compress(path)
-    store_in(path).originals.unlink()
-    assert costs(path) == (0, 0)
-    other = write(tmp_path, session(PiSession(seed="other")), "other.jsonl")
-    compress(other, replace(EAGER, keep_backup=False))
-    assert costs(other) == (0, 0)
-
-
-@pytest.mark.parametrize("harm", [b"", b"{", None], ids=["cut", "torn", "gone"])
-def test_originals_that_no_journal_names_are_counted(tmp_path: Path, harm: bytes | None) -> None:
-    path = write(tmp_path, session())
-    compress(path)
-    number = kept(path)
-    if harm is None:
-        store_in(path).journal.unlink()
-    else:
-        store_in(path).journal.write_bytes(harm + b"\n")
-    assert costs(path) == (number, number)
 
 
 @pytest.mark.parametrize("elsewhere", [None, "backup"], ids=["beside", "in a backup folder"])
@@ -204,10 +143,3 @@ def test_a_folder_of_ours_that_is_a_link_is_refused(tmp_path: Path) -> None:
     with pytest.raises(IsALink):
         forget_session(path, EAGER)
     assert list((tmp_path / "elsewhere").glob("local-*/session.jsonl.originals.zst"))
-
-
-def test_a_session_that_never_was_is_no_session(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="does not exist, and it has no store"):
-        forget_session(tmp_path / "none.jsonl", EAGER)
-    with pytest.raises(UsageError):
-        forget_session(tmp_path / "no folder" / "none.jsonl", EAGER)

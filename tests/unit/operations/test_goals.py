@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
-import orjson
 import pytest
 from msgspec.structs import replace
 
@@ -15,15 +13,10 @@ from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations import goals
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.goals import Goal, Method, Source
-from sessioncompress.operations.handoff import handoff_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Budget, CutRule, Limits, Rule
-from sessioncompress.store.journal import load
-from sessioncompress.store.layout import store_in
-from tests.support.long import FEW, LONG, codex, grown, pi
-from tests.support.rollout import Rollout
-from tests.support.runs import split, write
-from tests.support.session import PiSession
+from tests.support.long import FEW, LONG, pi
+from tests.support.runs import write
 from tests.unit.checkpoints.said import digest
 
 LAST = "Part 7: look at the logs, then note what failed in notes-7.md."
@@ -43,35 +36,6 @@ def test_a_goal_is_taken_from_the_requests(tmp_path: Path, name: str, source: So
     done = compact_session(path, FEW, goal=Goal(source=source), dry_run=True)
     assert done.status is Status.WOULD_COMPACT
     assert (head_of(done.summary), done.goal_method) == (expected, source.value)
-
-
-def test_a_goal_is_found_before_a_checkpoint(tmp_path: Path) -> None:
-    """And stands in the journal by how it was found; the next run carries it on, and says so of none of its own."""
-    path = write(tmp_path, pi())
-    compact_session(path, FEW, goal=Goal(source=Source.FIRST))
-    assert load(store_in(path).journal).checkpoints[-1].goal == "first"
-    grown(path, "pi")
-    again = compact_session(path, FEW, goal=Goal(source=Source.FIRST), dry_run=True)
-    carried = compact_session(path, FEW, dry_run=True)
-    assert head_of(again.summary) == head_of(carried.summary) == FIRST
-    assert (again.goal_method, carried.goal_method) == ("first", "")
-
-
-def test_a_goal_is_taken_from_the_todo_list(tmp_path: Path) -> None:
-    """The item under way; without a list there is no goal, and the cut is the policy's."""
-    made = PiSession()
-    made.opening()
-    made.user("Do it all.")
-    todos = [{"content": "Read", "status": "completed"}, {"content": "Mend <b>it</b>", "status": "in_progress"}]
-    made.step("todo_write", {"todos": todos}, "ok")
-    for turn in range(8):
-        made.user(f"Go on {turn}.")
-        made.step("bash", {"command": f"cat {turn}"}, f"line {turn}\n" * 400)
-    goal = Goal(source=Source.TODO, chooses_cut=True)
-    done = compact_session(write(tmp_path, made.bytes()), FEW, goal=goal, dry_run=True)
-    assert (head_of(done.summary), done.goal_method) == ("Mend <b>it</b>", "todo")
-    none = compact_session(write(tmp_path, pi(), "none.jsonl"), FEW, goal=goal, dry_run=True)
-    assert (head_of(none.summary), none.goal_method, none.strategy) == ("", "", "tokens")
 
 
 def _plan(*items: tuple[str, str]) -> Said:
@@ -96,29 +60,6 @@ def test_the_open_item_of_a_todo_list(items: tuple[tuple[str, str], ...], expect
     assert goals.open_item([(0, Said(Say.SUMMARY, summary.text))]) == expected
 
 
-def _subagent() -> bytes:
-    header, *rest = split(codex())
-    entry = json.loads(header)
-    entry["payload"]["source"] = {"subagent": "review"}
-    return b"".join([orjson.dumps(entry) + b"\n", *rest])
-
-
-def test_the_goal_of_a_subagent_is_its_task(tmp_path: Path) -> None:
-    """Unless another one is given; the cut stays the policy's. A session of the user's has none by itself."""
-    path = write(tmp_path, _subagent())
-    done = compact_session(path, FEW, goal=Goal(method=Method.AUTO, chooses_cut=True), dry_run=True)
-    assert (head_of(done.summary), done.goal_method, done.strategy) == (FIRST, "task", "tokens")
-    given = compact_session(path, FEW, goal=Goal("Mend it", method=Method.GIVEN), dry_run=True)
-    assert (head_of(given.summary), given.goal_method) == ("Mend it", "given")
-    plain = compact_session(write(tmp_path, codex(), "own.jsonl"), FEW, dry_run=True)
-    assert (head_of(plain.summary), plain.goal_method) == ("", "")
-    assert head_of(handoff_session(path, FEW).text) == FIRST
-    export = json.loads(LONG["opencode document"](8))
-    export["info"]["parentID"] = "ses_1"
-    child = write(tmp_path, orjson.dumps(export), "child.json")
-    assert head_of(handoff_session(child, FEW).text) == FIRST
-
-
 CUTS = {
     "a goal": (Goal("x", method=Method.GIVEN, chooses_cut=True), CutRule.SINCE_PROMPT),
     "auto": (Goal(method=Method.AUTO, chooses_cut=True), CutRule.SHARE),
@@ -134,17 +75,6 @@ def test_the_goal_says_how_to_cut(tmp_path: Path, goal: Goal, keep: CutRule) -> 
     assert goals.rules_for(FEW.compact, goal).keep is keep
     if goal.method is not Method.TASK:
         assert compact_session(write(tmp_path, pi()), FEW, goal=goal, dry_run=True).strategy == keep
-
-
-def test_a_single_request_is_cut_as_the_policy_says(tmp_path: Path) -> None:
-    made = PiSession()
-    made.opening()
-    made.user("Do it all.")
-    for step in range(16):
-        made.step("bash", {"command": f"cat {step}"}, f"line {step}\n" * 400)
-    goal = Goal("Mend it", method=Method.GIVEN, chooses_cut=True)
-    done = compact_session(write(tmp_path, made.bytes()), FEW, goal=goal)
-    assert (done.status, done.strategy) == (Status.COMPACTED, "tokens")
 
 
 # What is asked
@@ -169,35 +99,6 @@ def test_what_is_asked(tmp_path: Path) -> None:
     late = replace(due, budget=replace(LOW, act_tokens=90_000))
     assert goals.question(path, late, if_due=True) is None
     assert goals.question(path, late, if_due=False) is not None
-
-
-def test_requests_that_say_the_same_are_offered_once(tmp_path: Path) -> None:
-    made = PiSession()
-    made.opening()
-    for words in ("Read it", "Test it", "GO ON", "Fix it", "go  on", "", "Go on"):
-        made.user(words)
-        made.step("bash", {"command": "cat"}, f"{words}\n" * 2_000)
-    found = goals.question(write(tmp_path, made.bytes()), FEW, if_due=False)
-    assert found is not None
-    assert found.goals == ("Go on", "Fix it", "Test it")
-
-
-@pytest.mark.parametrize(("window", "is_valve"), [(20_000, True), (200_000, False)])
-def test_the_valve_is_known(tmp_path: Path, window: int, is_valve: bool) -> None:
-    """It acts at a part of the window, by this rule alone."""
-    models = (Limits("*", window, 1_000),)
-    policy = replace(FEW, budget=replace(LOW, models=models))
-    for rule, expected in ((Rule.DELIBERATE, is_valve), (Rule.OMP, False)):
-        found = goals.question(
-            write(tmp_path, pi()), replace(policy, budget=replace(policy.budget, rule=rule)), if_due=False
-        )
-        assert found is not None
-        assert found.budget.is_valve is expected
-
-
-def test_a_rollout_without_requests_has_no_goal(tmp_path: Path) -> None:
-    path = write(tmp_path, Rollout().bytes())
-    assert goals.question(path, FEW, if_due=False) is None
 
 
 # The user's policy
@@ -232,13 +133,6 @@ def test_every_other_byte_stays(tmp_path: Path, before: bytes, after: bytes) -> 
     assert link.is_symlink()
 
 
-def test_a_file_that_is_not_there_is_begun(tmp_path: Path) -> None:
-    file = tmp_path / "a" / "b" / "config.json"
-    goals.set_keys(file, "compact", {"ask": False})
-    assert json.loads(file.read_bytes()) == {"session": {"compact": {"ask": False}}}
-    assert file.stat().st_mode & 0o777 == 0o600
-
-
 REFUSED = {"no JSON": b"{", "a list": b"[]", "no section": b"{}", "another type": b'{"session": 7}'}
 
 
@@ -251,12 +145,3 @@ def test_what_is_no_policy_stays(tmp_path: Path, content: bytes) -> None:
     ):
         goals.set_keys(file, "compact", {"ask": False})
     assert file.read_bytes() == content
-
-
-def test_a_file_with_another_name_stays(tmp_path: Path) -> None:
-    file = tmp_path / "config.json"
-    file.write_bytes(b'{"session":{}}')
-    os.link(file, tmp_path / "other.json")
-    with pytest.raises(SessionCompressError, match="hard links"):
-        goals.set_keys(file, "compact", {"ask": False})
-    assert file.read_bytes() == b'{"session":{}}'

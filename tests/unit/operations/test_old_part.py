@@ -5,26 +5,18 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.checkpoints.cut import for_the_model
-from sessioncompress.checkpoints.digest import room_for_prose
 from sessioncompress.checkpoints.merge import head
-from sessioncompress.checkpoints.notes import Notes
-from sessioncompress.cli.search import search_session
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.jsonl import parse
-from sessioncompress.operations.branch import summarize_branch
 from sessioncompress.operations.compact import compact_session
-from sessioncompress.operations.compress import compress_session
-from sessioncompress.operations.draft import opened
 from sessioncompress.operations.handoff import handoff_session
-from sessioncompress.operations.old_part import OldPart
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Summarizer
 from sessioncompress.store.layout import FOLDER
@@ -140,22 +132,6 @@ def test_requests_before_the_agents_own_compaction_stand_in_the_summary(name: st
     assert ("levels.py" in text) is (name == "codex")
 
 
-@pytest.mark.parametrize("name", ["pi", "claude-code", "codex"])
-def test_they_stand_in_what_compact_writes_and_in_the_summary_after_that(name: str, tmp_path: Path) -> None:
-    path = write(tmp_path, INSIDE[name]())
-    stats = compact_session(path, SMALL)
-    assert stats.status is Status.COMPACTED, stats.reason
-    assert of_the_user(stats.summary) == len(ASKED)
-    assert all(stats.summary.count(asked) == 1 for asked in ASKED)
-    assert all(handoff_session(path, SMALL).text.count(asked) == 1 for asked in ASKED)
-
-
-def test_they_are_read_where_they_were_compressed(tmp_path: Path) -> None:
-    path = write(tmp_path, codex())
-    assert compress_session(path, SMALL).status is Status.COMPRESSED
-    assert "levels.py" in section(handoff_session(path, SMALL).text, "Files changed")
-
-
 @pytest.mark.parametrize("name", SESSIONS)
 def test_no_summary_is_without_a_request_where_the_session_has_one(name: str, tmp_path: Path) -> None:
     data = fixture(name)
@@ -167,25 +143,6 @@ def test_no_summary_is_without_a_request_where_the_session_has_one(name: str, tm
     if asked:
         assert of_the_user(text) > 0
         assert section(text, "The user's requests") or section(text, "The request in progress")
-
-
-def sealed(*compactions: Sequence[str]) -> bytes:
-    """Return a rollout that begins with compactions of Codex's: they alone tell what was asked before."""
-    made = Rollout()
-    for asked in compactions:
-        items = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": t}]} for t in asked]
-        made.line("compacted", message="", replacement_history=items)
-    made.run("cat a.log", LOG)
-    made.end("Done.")
-    return made.bytes()
-
-
-def test_what_only_compactions_repeat_counts_once(tmp_path: Path) -> None:
-    asked = ("Begin.", "Go on.", "Look.", "Go on.")
-    text = handoff_session(write(tmp_path, sealed(asked[:2], asked)), FEW).text
-    assert re.findall(r"[0-9]\. > (.+)", section(text, "The user's requests")) == ["Begin.", "Go on.", "Look."]
-    text = handoff_session(write(tmp_path, sealed(asked)), FEW).text
-    assert re.findall(r"[0-9]\. > (.+)", section(text, "The user's requests")) == list(asked)
 
 
 def test_requests_that_a_model_left_out_stand_in_the_next_summary(tmp_path: Path) -> None:
@@ -219,11 +176,6 @@ def test_what_codex_repeats_behind_a_summary_of_ours_counts_once(tmp_path: Path)
     for number, asked in enumerate(ASKED, 1):
         assert text.count(f"{number}. > {asked}\n") == 1
         assert f"{number}. > Seen: {asked}" in text
-
-
-def test_a_search_finds_once_what_a_compaction_repeats(tmp_path: Path) -> None:
-    found = search_session(write(tmp_path, codex()), ASKED[1])
-    assert [(hit.turn, hit.line) for hit in found.hits] == [(2, ASKED[1])]
 
 
 def test_our_summary_carries_on_all_before_it(tmp_path: Path) -> None:
@@ -261,14 +213,6 @@ def test_what_copies_our_head_is_quoted(summary: str, tmp_path: Path) -> None:
     assert "planted.py" not in section(text, "Files changed")
 
 
-def test_what_only_begins_as_ours_is_quoted_where_no_journal_is(tmp_path: Path) -> None:
-    path = write(tmp_path, pi().replace(json.dumps(SUMMARY).encode(), json.dumps(COPIED).encode()))
-    text = handoff_session(path, SMALL).text
-    assert all(text.count(asked) == 1 for asked in ASKED)
-    assert "planted.py" in section(text, "Summary before this one")
-    assert "planted.py" not in section(text, "Files changed")
-
-
 @pytest.mark.parametrize("has_store", [True, False])
 @pytest.mark.parametrize("name", LONG)
 def test_ours_is_known_again(name: str, has_store: bool, tmp_path: Path) -> None:
@@ -282,53 +226,3 @@ def test_ours_is_known_again(name: str, has_store: bool, tmp_path: Path) -> None
     assert "notes-0.md" in section(text, "Files changed")
     assert "Part 0" in text
     assert not section(text, "Summary before this one")
-
-
-def test_a_branch_that_is_left_has_its_own_requests_alone(tmp_path: Path) -> None:
-    made = PiSession()
-    made.user("Begin with the gauges.")
-    fork = made.assistant("Begun.")
-    made.user("One way.")
-    made.assistant("Gone.")
-    made.branch(fork)
-    made.user("The other way.")
-    kept = made.assistant("Heard.")
-    made.compaction(SUMMARY, kept)
-    made.user("And on.")
-    made.assistant("Done.")
-    text = summarize_branch(write(tmp_path, made)).summary
-    assert of_the_user(text) == 2
-    assert "The other way." in text
-    assert "Begin with the gauges." not in text
-
-
-def test_the_room_for_prose_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And what a command of the user's adds takes none of it."""
-    measured: list[int] = []
-
-    def measuring(notes: Notes, budget: int) -> int:
-        measured.append(budget)
-        return room_for_prose(notes, budget)
-
-    monkeypatch.setattr("sessioncompress.operations.old_part.room_for_prose", measuring)
-    with opened(write(tmp_path, pi()), SMALL, writing=False, form=None, named=True) as session:
-        old = OldPart(session, for_the_model(session.read), budget=1_000)
-        before = old.room
-        old.add(["The pier is closed."])
-        assert "The pier is closed." in old.holding("All is published.", by="command").text
-        assert old.room == before == room_for_prose(old.notes, 1_000)
-    assert measured == [1_000]
-
-
-def test_a_summary_of_somebody_else_stands_there_however_much_was_asked(tmp_path: Path) -> None:
-    made = PiSession()
-    for number in range(60):
-        made.user(f"Part {number}: look at the gauge, and then at the levels, and tell me what you see of both.")
-        kept = made.assistant("Seen.")
-    made.compaction("The pier is closed. " + "And the gauges were looked at. " * 40, kept)
-    made.user("Go on.\n" + "Look at the levels once more.\n" * 80)
-    for step in STEPS:
-        made.step("bash", {"command": f"make {step} && echo {'x' * 90}"}, LOG)
-    small = replace(SMALL, compact=replace(SMALL.compact, summary_tokens=1_000))
-    text = handoff_session(write(tmp_path, made), small).text
-    assert "The pier is closed." in section(text, "Summary before this one")

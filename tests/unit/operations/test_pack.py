@@ -204,18 +204,6 @@ def test_a_second_store_stays_and_is_told_of(tmp_path: Path) -> None:
     assert state(tmp_path) == was
 
 
-def test_a_session_in_a_merge_is_refused(tmp_path: Path) -> None:
-    """As any run refuses it; one whose tools printed such markers is packed."""
-    quoted = write(tmp_path, session("<<<<<<< HEAD\n"), "quoted.jsonl")
-    path = write(tmp_path, session("Do it."))
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([*lines[:3], b"<<<<<<< HEAD\n", lines[3], b"=======\n", b">>>>>>> other\n", *lines[4:]]))
-    outcomes = {each.found.path: each.error for each in pack(tmp_path)}
-    assert outcomes[quoted] is None
-    assert "conflict markers" in str(outcomes[path])
-    assert path.exists()
-
-
 def test_originals_in_a_backup_folder_are_refused(tmp_path: Path) -> None:
     policy = replace(EAGER, backup_dir=str(tmp_path / "backup"))
     folder = tmp_path / "s"
@@ -289,39 +277,6 @@ def test_what_is_no_part_of_a_session_does_not_hold_it(tmp_path: Path, name: str
 
 ROLLOUT = "rollout-2026-03-02T09-00-00-0.jsonl.zst"
 NO_ROLLOUTS = [b"\x28\xb5\x2f\xfd damaged", zstd.compress(b"no session\n"), b"", zstd.compress(b"\0" * (1 << 20))]
-
-
-def packed_by_codex(folder: Path) -> Path:
-    folder.mkdir(exist_ok=True)
-    path = folder / ROLLOUT
-    path.write_bytes(zstd.compress(fixture("codex.jsonl")))
-    os.utime(path, ns=(MTIME, MTIME))
-    return path
-
-
-def test_what_codex_has_packed_is_taken_as_it_is(tmp_path: Path) -> None:
-    """With its id and first prompt in the index; and comes back so."""
-    path = packed_by_codex(tmp_path / "s")
-    was = state(tmp_path / "s")
-    (one,) = pack_sessions(with_packed([tmp_path / "s"]), [tmp_path / "s"], lambda _: BALANCED)
-    assert one.error is None
-    assert not path.exists()
-    (entry,) = packs_in(tmp_path / "s")[0].index.entries
-    assert (entry.agent, bool(entry.id), bool(entry.title)) == ("codex", True, True)
-    assert entry.turns > 1
-    assert [each.error for each in unpack_sessions(meant_by([str(path)]))] == [None]
-    assert state(tmp_path / "s") == was
-
-
-@pytest.mark.parametrize("name", ["codex.jsonl", "pi-v2.jsonl", "omp.jsonl", "claude-code.jsonl", "claude-agent.jsonl"])
-def test_when_a_session_was_begun_stands_in_the_index(tmp_path: Path, name: str) -> None:
-    """As its first entry with a time says."""
-    content = whole(name)
-    (tmp_path / name).write_bytes(content)
-    first = next(filter(None, (json.loads(line).get("timestamp") for line in content.splitlines())))
-    pack(tmp_path)
-    (entry,) = packs_in(tmp_path)[0].index.entries
-    assert entry.begun[:19] == first[:19]
 
 
 @pytest.mark.parametrize("content", NO_ROLLOUTS, ids=["damaged", "no session", "empty", "zeros"])

@@ -61,8 +61,3 @@ def test_long_tables_are_summed_up() -> None:
     assert [row.name for row in tables["months"].rows[:2]] == ["earlier", "n16"]
     assert {each.size for each in tables.values()} == {sum(range(61, 101))}
     assert (len(tables["tools"].bars), len(tables["months"].bars)) == (8, 25)
-
-
-def test_one_row_has_no_plot() -> None:
-    row = (Row("pi", 1, 1, 1, 0),)
-    assert not any(each.bars for each in page._tables(Overview((), row, row, row, row, row)))

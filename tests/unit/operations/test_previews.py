@@ -11,10 +11,7 @@ from msgspec.structs import replace
 
 from sessioncompress.core import marker
 from sessioncompress.operations.compress import compress_session
-from sessioncompress.operations.restore import restore_session
-from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import PRESETS, Policy, Prune
 from tests.support import texts
 from tests.support.build import OmpSession, PiSession
@@ -26,7 +23,6 @@ from tests.support.runs import (
     entries,
     restore,
     result_texts,
-    split,
     turn,
     write,
 )
@@ -90,36 +86,6 @@ def test_a_second_run_writes_nothing(path: Path) -> None:
     compress_again(path, LONG)
 
 
-def test_no_preview_is_longer_than_three_quarters_of_its_text(path: Path) -> None:
-    """Nor than the most and the limit together."""
-    for before, text in zip(result_texts(entries(session().bytes())), previews(path), strict=True):
-        if text != before:
-            assert size(text) <= min(size(before) * 3 // 4, 4_000 + LONG.result_limit + 200)
-
-
-def test_previews_add_up(path: Path) -> None:
-    """The index is no line of the text; only the one with a marker of its own may differ."""
-    off = [
-        name
-        for name, text in zip(OUTPUTS, previews(path), strict=False)
-        if marker.occurs_in(text) and name != "a marker" and not marker.adds_up(text)
-    ]
-    assert off == []
-
-
-def test_every_marker_names_its_original(path: Path) -> None:
-    originals = result_texts(entries(session().bytes()))
-    for before, text in zip(originals[:7], previews(path), strict=False):
-        if references := marker.references(text):
-            assert show(references[0], path)[0].content == before.encode()
-
-
-def test_verify_and_restore(path: Path) -> None:
-    verify_session(path, LONG)
-    restore(path, LONG)
-    assert path.read_bytes() == session().bytes()
-
-
 @pytest.mark.parametrize("second", [LESS, PRUNING, *OTHERS.values()], ids=["less", "pruning", *OTHERS])
 def test_another_policy(path: Path, second: Policy) -> None:
     """What is ours is offered by no policy again but as a reference; the next run writes nothing, and all comes back."""
@@ -138,16 +104,6 @@ def test_another_policy(path: Path, second: Policy) -> None:
     assert path.read_bytes() == session().bytes()
 
 
-def test_a_policy_with_longer_previews_changes_none(tmp_path: Path) -> None:
-    """What is gone from the session stays gone."""
-    path = write(tmp_path, session())
-    compress(path, LESS)
-    before = previews(path)
-    compress_session(path, LONG)
-    assert previews(path)[: len(OUTPUTS)] == before[: len(OUTPUTS)]
-    compress_again(path, LONG)
-
-
 def test_after_each_turn(path: Path) -> None:
     """The same, with turns of more output that repeats the names of the first."""
     made = session()
@@ -160,15 +116,6 @@ def test_after_each_turn(path: Path) -> None:
     verify_session(path, LONG)
     restore(path, LONG)
     assert path.read_bytes() == made.bytes()
-
-
-def test_restore_from_markers(path: Path) -> None:
-    """Of a session whose every line its agent wrote again."""
-    lines = [json.dumps(json.loads(line)).encode() + b"\n" for line in split(path.read_bytes())]
-    path.write_bytes(b"".join(lines))
-    assert restore_session(path, LONG, from_markers=True).status is Status.RESTORED
-    expected = result_texts(entries(session().bytes()))
-    assert [one == other for one, other in zip(previews(path), expected, strict=True)] == [True] * len(expected)
 
 
 def test_a_line_like_an_index_in_output_is_content(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import random
@@ -16,9 +15,8 @@ import pytest
 from msgspec.structs import replace
 
 from sessioncompress.core import marker
-from sessioncompress.errors import Damaged, NotASession, Refused, SessionCompressError, UsageError
+from sessioncompress.errors import Damaged, Refused, SessionCompressError, UsageError
 from sessioncompress.operations.compress import compress_session
-from sessioncompress.operations.history import State, session_runs
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
@@ -64,15 +62,6 @@ def compressed(folder: Path, made: PiSession | None = None, name: str = "session
     return path
 
 
-def test_a_session_that_was_never_compressed_is_left(tmp_path: Path) -> None:
-    path = write(tmp_path, session())
-    before = snapshot(path)
-    stats = restore_session(path)
-    assert (stats.status, stats.reason) == (Status.UNCHANGED, "it is not compressed: it has no markers and no store")
-    assert snapshot(path) == before
-    assert restore_session(path, from_markers=True).status is Status.UNCHANGED
-
-
 @pytest.mark.parametrize("elsewhere", [None, "backup"], ids=["beside", "in a backup folder"])
 def test_a_session_that_was_moved_is_refused(tmp_path: Path, elsewhere: str | None) -> None:
     """Its markers tell that it was compressed; by its old path it gets back every byte."""
@@ -98,22 +87,6 @@ def test_a_session_that_was_moved_is_refused(tmp_path: Path, elsewhere: str | No
     assert snapshot(moved) == before
     assert restore_session(moved, policy, from_markers=True, originals=path).status is Status.RESTORED
     assert moved.read_bytes() == session().bytes()
-
-
-def test_a_session_that_quotes_markers_was_never_compressed(tmp_path: Path) -> None:
-    """As a read of a document, or of another session, does: ours stand one by one."""
-    path = compressed(tmp_path)
-    shown = path.read_text()
-    quoting = PiSession(seed="other")
-    quoting.user("What is this?")
-    quoting.step("read", {"path": "session.jsonl"}, shown)
-    quoting.step(
-        "bash", {"command": "x"}, "[[sessioncompress: 3 lines; the tool received all of it; do not copy this line]]"
-    )
-    quoting.step("bash", {"command": "grep sessioncompress other"}, "\n".join(nameless(tmp_path)))
-    other = write(tmp_path, turn(quoting), "other.jsonl")
-    assert restore_session(other).reason == "it is not compressed: it has no markers and no store"
-    assert verify_session(other).originals == 0
 
 
 def nameless(folder: Path) -> list[str]:
@@ -162,37 +135,6 @@ def test_the_files_of_a_moved_session_may_be_moved_after_it(tmp_path: Path) -> N
     assert moved.read_bytes() == session().bytes()
 
 
-def test_a_second_restore_writes_nothing(tmp_path: Path) -> None:
-    path = compressed(tmp_path)
-    restore(path)
-    before = snapshot(path)
-    assert restore_session(path).status is Status.UNCHANGED
-    assert snapshot(path) == before
-
-
-def test_bytes_mode_and_time_come_back(tmp_path: Path) -> None:
-    path = compressed(tmp_path)
-    size = path.stat().st_size
-    stats = restore(path)
-    assert path.read_bytes() == session().bytes()
-    assert (stats.size_before, stats.size_after) == (size, len(session().bytes()))
-    assert stats.lines_restored > 4
-    assert path.stat().st_mtime_ns == MTIME
-    assert path.stat().st_mode & 0o777 == 0o640
-
-
-def test_what_the_agent_appended_stays(tmp_path: Path) -> None:
-    made = session()
-    path = compressed(tmp_path, made)
-    made.user("And more.")
-    made.step("bash", {"command": "x"}, LOG)
-    append(path, made)
-    with path.open("ab") as file:
-        file.write(b'{"type":"mess')
-    restore(path)
-    assert path.read_bytes() == made.bytes() + b'{"type":"mess'
-
-
 def test_lines_may_be_moved_or_put_between(tmp_path: Path) -> None:
     """Originals are found by the line, not by its place."""
     path = compressed(tmp_path)
@@ -201,34 +143,6 @@ def test_lines_may_be_moved_or_put_between(tmp_path: Path) -> None:
     restore(path)
     original = split(session().bytes())
     assert split(path.read_bytes()) == [*original[:2], b'{"type":"label","id":"x"}\n', *reversed(original[2:])]
-
-
-def test_a_line_that_stands_there_twice_is_restored_twice(tmp_path: Path) -> None:
-    """As a session that was copied into itself."""
-    path = compressed(tmp_path)
-    path.write_bytes(path.read_bytes() + b"".join(split(path.read_bytes())[1:]))
-    assert restore(path).reason == ""
-    assert path.read_bytes() == session().bytes() + b"".join(split(session().bytes())[1:])
-
-
-def test_one_line_that_was_copied_is_restored_too(tmp_path: Path) -> None:
-    """The lines before it come back exactly, whatever was appended."""
-    path = compressed(tmp_path)
-    line = next(line for line in split(path.read_bytes()) if marker.PREFIX_BYTES in line)
-    path.write_bytes(path.read_bytes() + line)
-    assert restore(path).reason == ""
-    assert path.read_bytes().startswith(session().bytes())
-
-
-def test_equal_lines_that_were_rewritten_are_no_copies(tmp_path: Path) -> None:
-    made = session()
-    line = next(line for line in made.lines() if b'"toolResult"' in line)
-    path = write(tmp_path, made.bytes() + line + b"".join(turn(PiSession(seed="other"), 2).lines()[1:]))
-    before = path.read_bytes()
-    compress(path)
-    assert path.read_bytes().count(b"toolResult") == before.count(b"toolResult")
-    assert restore(path).reason == ""
-    assert path.read_bytes() == before
 
 
 def reserialised(data: bytes) -> bytes:
@@ -300,17 +214,6 @@ def test_the_store_of_another_session_makes_no_older_state(tmp_path: Path) -> No
     for use in (verify_session, restore_session):
         with pytest.raises(Refused, match="the store next to it belongs to another session, 019cac38"):
             use(path)
-
-
-def test_a_changed_line_without_an_original_is_not_there(tmp_path: Path) -> None:
-    """No original says whose entry it is, and none could come back."""
-    path = write(tmp_path, session())
-    compress(path, replace(EAGER, keep_backup=False))
-    path.write_bytes(reserialised(path.read_bytes()))
-    before = path.read_bytes()
-    assert restore_session(path).lines_restored == 0
-    assert verify_session(path).lines_not_there > 3
-    assert path.read_bytes() == before
 
 
 def test_an_older_state_with_a_line_that_nobody_reads_is_restored(tmp_path: Path) -> None:
@@ -397,47 +300,6 @@ def test_of_a_line_that_was_deleted_no_other_is_taken_for_it(name: str, tmp_path
     assert verify_session(path).lines_not_there == 1
 
 
-def test_a_changed_line_that_was_put_right_comes_back(tmp_path: Path) -> None:
-    """The runs stay in place until all is back."""
-    path = compressed(tmp_path)
-    left = path.read_bytes()
-    path.write_bytes(one_altered(left))
-    assert not restore_session(path).exact
-    assert [each.state for each in session_runs(path)] == [State.PARTLY]
-    assert restore_session(path).reason.startswith("nothing more can be restored; the rewritten line ")
-    altered = next(line for line in split(path.read_bytes()) if b'"toolName":"bash" ' in line)
-    path.write_bytes(path.read_bytes().replace(altered, altered.replace(b'"bash" ', b'"bash"', 1)))
-    assert restore_session(path).exact
-    assert path.read_bytes() == session().bytes()
-
-
-def test_what_is_put_back_behind_a_restore_and_changed_is_told_each_time(tmp_path: Path) -> None:
-    """The run that it is of counts as in place again, until all is back."""
-    path = compressed(tmp_path)
-    left = path.read_bytes()
-    restore(path)
-    path.write_bytes(one_altered(left))
-    for _ in range(2):
-        done = restore_session(path)
-        assert (done.exact, len(done.changed)) == (False, 1)
-        assert len(verify_session(path).changed) == 1
-        assert [each.state for each in session_runs(path)] == [State.PARTLY]
-    path.write_bytes(left)
-    assert restore(path).exact
-    assert path.read_bytes() == session().bytes()
-    assert [each.state for each in session_runs(path)] == [State.RESTORED]
-
-
-def test_a_session_that_was_changed_otherwise_says_so(tmp_path: Path) -> None:
-    """Which line it was nobody knows: no run had rewritten it."""
-    path = compressed(tmp_path)
-    append(path, turn(session()))
-    assert not verify_session(path).was_changed
-    path.write_bytes(path.read_bytes().replace(b"is done.", b"is not done.", 1))
-    assert verify_session(path).was_changed
-    assert "it was changed since the last run, not only appended to" in restore(path).reason
-
-
 def values(data: bytes) -> Any:
     """Return what a restore by markers can give back: results, prompts and arguments."""
     found = []
@@ -486,59 +348,6 @@ def test_what_did_not_come_back_by_markers_is_told(tmp_path: Path) -> None:
     assert again.reason.startswith("it has nothing that can be put back: the session is not exact; the rewritten lines")
     assert "'sessioncompress show REF PATH' prints what was in it" in again.reason
     assert not again.exact
-
-
-def test_a_session_that_came_back_whole_by_markers_is_exact(tmp_path: Path) -> None:
-    path = compressed(tmp_path)
-    stats = restore_session(path, from_markers=True)
-    assert (stats.status, stats.reason) == (Status.RESTORED, "")
-    assert path.read_bytes() == session().bytes()
-    assert restore_session(path, from_markers=True).reason == "no line in it is rewritten"
-
-
-def test_by_markers_only_a_session_of_a_known_agent_is_restored(tmp_path: Path) -> None:
-    """Nothing else tells where a marker of ours may stand."""
-    path = compressed(tmp_path)
-    path.write_bytes(b"".join([b'{"new":"header"}\n', *split(path.read_bytes())[1:-4]]))
-    with pytest.raises(NotASession):
-        restore_session(path, from_markers=True)
-
-
-def test_by_its_markers_after_previews_shrank(tmp_path: Path) -> None:
-    """Their places in the original are not those in the line they stood in."""
-    made = session()
-    path = compressed(tmp_path, made)
-    session(made)
-    made.compaction("All done.", made.ids[-1])
-    append(path, turn(made))
-    compress(path)
-    assert any(marker.is_one(each) for each in result_texts(entries(path.read_bytes())))
-    path.write_bytes(reserialised(path.read_bytes()))
-    assert restore_session(path, from_markers=True).status is Status.RESTORED
-    assert values(path.read_bytes()) == values(made.bytes())
-
-
-def test_a_fork_finds_its_texts_in_the_store_of_its_session(tmp_path: Path) -> None:
-    path = compressed(tmp_path)
-    (tmp_path / "forks").mkdir()
-    fork = write(tmp_path / "forks", path.read_bytes(), "fork.jsonl")
-    with pytest.raises(Refused, match=r"markers, but its store is missing.*--originals OTHER"):
-        restore_session(fork, from_markers=True)
-    assert restore_session(fork, from_markers=True, originals=path).status is Status.RESTORED
-    assert values(fork.read_bytes()) == values(session().bytes())
-    assert not store_in(fork).journal.exists()
-
-
-def test_markers_that_the_named_session_does_not_know_are_counted(tmp_path: Path) -> None:
-    """A fork may have lines of two sessions; by one, it is not whole."""
-    path = compressed(tmp_path)
-    (tmp_path / "forks").mkdir()
-    fork = write(tmp_path / "forks", path.read_bytes(), "fork.jsonl")
-    ref = next(iter(marker.references(path.read_text())))
-    fork.write_text(fork.read_text().replace(ref, "0" * len(ref)))
-    done = restore_session(fork, from_markers=True, originals=path)
-    assert done.status is Status.RESTORED
-    assert done.reason.startswith("1 marker stays that its journal does not know")
 
 
 def test_what_a_session_and_its_fork_rewrote_one_after_the_other_comes_back_at_once(tmp_path: Path) -> None:
@@ -625,48 +434,6 @@ def test_a_marker_that_a_later_call_of_the_same_id_printed_stays(
     lines = split(path.read_bytes())
     assert lines[-3:] == later
     assert values(b"".join(lines[:-3])) == values(original)
-
-
-def test_two_calls_of_one_id_get_each_its_own_text(tmp_path: Path) -> None:
-    """The marker's reference tells them apart."""
-    made = PiSession()
-    made.user("Go.")
-    for letter in "ab":
-        made.assistant(made.call("bash", {"command": letter}, call_id="call_same"))
-        made.result("call_same", "\n".join(["head " * 9, *(letter * 30 for _ in range(90)), "tail " * 9]))
-    path = write(tmp_path, turn(made))
-    compress(path)
-    stats = restore_session(path, from_markers=True)
-    assert stats.status is Status.RESTORED
-    assert values(path.read_bytes()) == values(made.bytes())
-
-
-def test_without_originals_nothing_is_made_up(tmp_path: Path) -> None:
-    """It says that none were kept, in both ways."""
-    path = write(tmp_path, session())
-    compress(path, replace(EAGER, keep_backup=False))
-    before = snapshot(path)
-    done = restore_session(path)
-    assert "keepBackup: false)" in done.reason
-    assert not done.exact
-    assert restore_session(path, from_markers=True).status is Status.UNCHANGED
-    assert snapshot(path) == before
-
-
-def test_originals_are_kept_of_lines_that_an_earlier_run_rewrote_without(tmp_path: Path) -> None:
-    """Where no marker stands, both runs write the same line: the later one keeps what the earlier did not."""
-    made = PiSession()
-    made.user("Go.")
-    for number in range(9):
-        made.step("bash", {"command": "x"}, "short", thinking=f"Hm {number}. " * 200, details={"diff": LOG})
-    made.assistant("Done.")
-    path = write(tmp_path, turn(made))
-    compress(path, replace(EAGER, keep_backup=False))
-    path.write_bytes(made.bytes())
-    compress(path)
-    assert verify_session(path).originals > 4
-    restore(path)
-    assert path.read_bytes() == made.bytes()
 
 
 def partly_kept(folder: Path, made: PiSession) -> tuple[Path, list[bytes]]:
@@ -774,21 +541,6 @@ def test_from_a_damaged_store_all_comes_back_that_can_be_read(
         assert all(re.search(rf"\b{at}\b", stats.reason) for at in stay[:10])
     else:
         assert "cannot be read" in stats.reason
-
-
-def test_one_line_of_a_damaged_store_is_lost(tmp_path: Path) -> None:
-    """Where its bytes stand in the file as they are, only it."""
-    made = session()
-    made.step("bash", {"command": "x"}, base64.b64encode(random.Random(1).randbytes(9000)).decode())
-    path = compressed(tmp_path, turn(made))
-    flipped(path, 0.8)
-    stats = restore_session(path, from_markers=True)
-    lines = list(zip(split(path.read_bytes()), made.lines(), strict=True))
-    ((stays, _),) = [(at, now) for at, (now, then) in enumerate(lines, 1) if now != then]
-    assert stats.reason.startswith(
-        f"the original of line {stays} cannot be read; of {stats.lines_restored + 1} rewritten"
-    )
-    assert stats.reason.endswith(" lines 1 did not come back: the session is not exact")
 
 
 def test_where_one_original_cannot_be_read_no_other_takes_its_place(tmp_path: Path) -> None:
@@ -899,36 +651,6 @@ def _is_usual(line: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(entry, dict) and isinstance((entry.get("message") or {}).get("content", []), list)
-
-
-def test_a_session_that_was_restored_by_markers_is_compressed_again(tmp_path: Path) -> None:
-    path = compressed(tmp_path, session(ResponsesSession()))
-    path.write_bytes(reserialised(path.read_bytes()))
-    restore_session(path, from_markers=True)
-    then = path.read_bytes()
-    compress(path)
-    compress_again(path)
-    assert not restore_session(path, dry_run=True).exact
-    restore_session(path, from_markers=True)
-    assert values(path.read_bytes()) == values(then)
-
-
-def test_restoring_needs_no_session_of_a_known_agent(tmp_path: Path) -> None:
-    """Its lines are enough, whatever became of its header."""
-    path = compressed(tmp_path)
-    path.write_bytes(b"".join([b'{"new":"header"}\n', *split(path.read_bytes())[1:]]))
-    restore(path)
-    assert split(path.read_bytes())[1:] == split(session().bytes())[1:]
-
-
-def test_a_damaged_journal_restores_nothing(tmp_path: Path) -> None:
-    path = compressed(tmp_path)
-    journal = store_in(path).journal
-    journal.write_bytes(journal.read_bytes().replace(b'"type":"edit"', b'"type":"emit"', 1))
-    before = path.read_bytes()
-    with pytest.raises(Damaged, match="cannot be read"):
-        restore_session(path)
-    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("version", [3, 1])

@@ -22,7 +22,6 @@ from tests.support.rollout import Rollout
 from tests.support.runs import HOMES
 
 ALL = Selection()
-DAY = 24 * 3600
 
 
 @pytest.fixture
@@ -112,31 +111,6 @@ def test_where_a_variable_says(
     assert list(found()) == ["a.jsonl"]
 
 
-@pytest.mark.parametrize("place", [".GITCLAW/state/sessions", "state/sessions"])
-@pytest.mark.parametrize("begun", ["/home/runner/work/x", ""])
-def test_where_a_project_keeps_them(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, begun: str
-) -> None:
-    """From the working folder upward, or in the project that is named: they are of it, wherever they ran."""
-    del home
-    work = tmp_path / "work"
-    put(work / place / "a.jsonl", pi(begun))
-    (work / "src").mkdir()
-    monkeypatch.chdir(work / "src")
-    assert found()["a.jsonl"].project == (begun or str(work))
-    assert list(found(Selection(project=work))) == ["a.jsonl"]
-    assert not found(Selection(project=work / "src"))
-    monkeypatch.chdir(tmp_path)
-    assert not found()
-    assert list(found(Selection(project=Path("work")))) == ["a.jsonl"]
-
-
-def test_a_working_folder_that_is_gone_has_none(home: Path, tmp_path: Path) -> None:
-    put(home / ".pi/agent/sessions/x/a.jsonl", PiSession().opening().bytes())
-    (tmp_path / "work").rmdir()
-    assert list(found()) == ["a.jsonl"]
-
-
 def test_what_is_no_session_is_passed_over(home: Path) -> None:
     """Agents keep much else there; links too: what they lead to is found where it lies."""
     folder = home / ".pi/agent/sessions/x"
@@ -155,16 +129,6 @@ def test_each_is_found_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None
     (home / ".claude").mkdir()
     (home / ".claude/projects").symlink_to(home / ".pi/agent/sessions")
     assert len(list(sessions(ALL))) == 1
-
-
-def test_by_agent(home: Path) -> None:
-    """Whose it is the file says, not the folder."""
-    put(home / ".pi/agent/sessions/x/a.jsonl", PiSession().opening().bytes())
-    put(home / ".pi/agent/sessions/x/b.jsonl", OmpSession().opening().bytes())
-    put(home / ".claude/projects/x/c.jsonl", ClaudeSession().turn().bytes())
-    assert list(found(Selection(agent="pi"))) == ["a.jsonl"]
-    assert list(found(Selection(agent="oh-my-pi"))) == ["b.jsonl"]
-    assert list(found(Selection(agent="codex"))) == []
 
 
 def test_by_project(home: Path, tmp_path: Path) -> None:
@@ -206,45 +170,10 @@ def test_a_project_as_a_narrow_list_prints_it(home: Path, named: str) -> None:
     assert list(found(Selection(project=Path(named)))) == ["a.jsonl"]
 
 
-def test_a_project_known_by_its_digest(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is the folder that the agent's own list has, and none of its other ones; or the working folder."""
-    monkeypatch.chdir("/")
-    put(home / ".gemini/tmp/x/chats/session-a.json", GeminiDocument().user("hello").bytes())
-    for listed, project in (("/quay", hashlib.sha256(b"/tmp").hexdigest()), ("/tmp", "/tmp")):
-        put(home / ".gemini/projects.json", f'{{"projects": {{"{listed}": "x"}}}}'.encode())
-        (one,) = sessions(ALL)
-        assert isinstance(one, Session)
-        assert one.project == project
-
-
 def test_a_project_in_the_home(home: Path) -> None:
     """A terminal shows `~`, which a shell does not replace in quotes."""
     put(home / ".pi/agent/sessions/x/a.jsonl", pi(home / "quay"))
     assert list(found(Selection(project=Path("~/quay")))) == ["a.jsonl"]
-
-
-def test_by_the_digest_of_a_project(home: Path, tmp_path: Path) -> None:
-    """Gemini CLI notes no folder: what was begun in the very folder is known, not what was below it."""
-    for name, folder in (("a", tmp_path), ("b", tmp_path / "sub")):
-        made = GeminiDocument().user("hello")
-        made.outer["projectHash"] = hashlib.sha256(str(folder).encode()).hexdigest()
-        put(home / f".gemini/tmp/x/chats/{name}.json", made.bytes())
-    assert list(found(Selection(project=tmp_path))) == ["a.json"]
-
-
-def test_the_project_of_an_export_of_opencode(home: Path) -> None:
-    put(home / ".pi/agent/sessions/x/a.json", OpenCodeExport().user("hello").bytes())
-    assert found(Selection(project=Path("/tmp")))["a.json"].agent == "opencode"
-
-
-def test_by_age(home: Path) -> None:
-    """By when the file last changed, so that what somebody works in stays out."""
-    now = time.time()
-    for days in (0, 6.9, 7.1, 30):
-        path = put(home / f".pi/agent/sessions/x/{days}.jsonl", PiSession().opening().bytes())
-        os.utime(path, (now, now - days * DAY))
-    assert set(found(Selection(older_than=7 * DAY))) == {"7.1.jsonl", "30.jsonl"}
-    assert len(found(Selection(older_than=0))) == 4
 
 
 def test_what_is_too_long_is_told(home: Path) -> None:

@@ -21,8 +21,7 @@ from openai import AsyncOpenAI
 from sessioncompress.errors import FileFailed, InUse, UsageError
 from sessioncompress.operations import summarizer
 from sessioncompress.operations.compact import CompactStats, compact_session
-from sessioncompress.operations.restore import restore_session
-from sessioncompress.pipeline.summary import Status, to_json
+from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import CutRule, OnFailure, Policy, Protocol, Summarizer
 from tests.support.endpoint import PROSE, Answer, Endpoint, chat
 from tests.support.long import FEW, LONG, pi
@@ -63,23 +62,6 @@ def extract_of(folder: Path, data: bytes) -> bytes:
 
 
 # An endpoint
-
-
-@EACH
-def test_its_prose_stands_in_every_form(tmp_path: Path, name: str) -> None:
-    """Beside our facts; the journal says who wrote it, and a restore gives every byte back."""
-    data = LONG[name](8)
-    path = write(tmp_path, data)
-    with Endpoint([chat(PROSE)]) as endpoint:
-        stats = compacted(path, endpoint.url)
-    assert (stats.status, stats.by, stats.model, stats.model_failure) == (Status.COMPACTED, "endpoint", "m", "")
-    assert "## What was said and done, summed up by a model or a command\n- > ## Goal\n   > Find out" in stats.summary
-    assert "notes-0.md" in stats.summary
-    assert "Find out which gauge failed" in path.read_text()
-    (record,) = [each for each in journal_of(path) if each["type"] == "checkpoint"]
-    assert (record["by"], record["model"]) == ("endpoint", "m")
-    restore_session(path)
-    assert path.read_bytes() == data
 
 
 def test_below_a_loop_that_runs(tmp_path: Path) -> None:
@@ -143,16 +125,6 @@ def test_an_answer_that_quotes_the_key_does_not_count(tmp_path: Path, monkeypatc
 
 def test_what_goes_to_this_machine_goes_through_no_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    with Endpoint([chat(PROSE)]) as endpoint:
-        assert compacted(write(tmp_path, pi(8)), endpoint.url).by == "endpoint"
-
-
-@pytest.mark.parametrize("variable", ["ALL_PROXY=nonsense://me:{}@h", "HTTP_PROXY=:{}:::", "SSL_CERT_FILE=/etc/passwd"])
-def test_an_environment_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
-    name, _, value = variable.partition("=")
-    monkeypatch.setenv(name, value.format(KEY))
-    stats = compacted(write(tmp_path, pi(8)), "http://192.0.2.1/v1")
-    assert stats.model_failure == "m: the proxy or the certificates named in the environment cannot be used"
     with Endpoint([chat(PROSE)]) as endpoint:
         assert compacted(write(tmp_path, pi(8)), endpoint.url).by == "endpoint"
 
@@ -286,17 +258,6 @@ def test_after_a_failure_the_extract_stands(tmp_path: Path, waits: list[float], 
         assert "127.0.0.1" not in each
 
 
-@pytest.mark.parametrize("name", ["500 for good", "a closing tag", "no JSON"])
-def test_or_the_session_is_left(tmp_path: Path, name: str) -> None:
-    answers, failure, _ = FAILING[name]
-    path = write(tmp_path, pi(8))
-    before = snapshot(path)
-    with Endpoint(answers) as endpoint, pytest.raises(FileFailed, match="no model summarized it") as caught:
-        compacted(path, endpoint.url, on_failure=OnFailure.LEAVE)
-    assert failure in str(caught.value)
-    assert snapshot(path) == before
-
-
 def test_one_that_says_nothing(tmp_path: Path) -> None:
     path = write(tmp_path, pi(8))
     with Endpoint([Answer(hangs=True)]) as endpoint:
@@ -314,51 +275,12 @@ def test_one_that_drips(tmp_path: Path, part: str) -> None:
         assert endpoint.left.wait(5)
 
 
-@pytest.mark.parametrize("usage", [None, [], {"cost": None}, {"cost": True}, {"cost": "1"}, {"cost": -1}])
-def test_what_says_no_cost(tmp_path: Path, usage: Any) -> None:
-    with Endpoint([chat(PROSE, usage=usage)]) as endpoint:
-        stats = compacted(write(tmp_path, pi(8)), endpoint.url)
-    assert stats.model == "m"
-    assert "cost" not in to_json(stats)
-
-
-def test_what_all_answers_cost(tmp_path: Path) -> None:
-    answers = [chat("</summary>", usage={"cost": 0.25}), chat(PROSE, usage={"cost": 1})]
-    with Endpoint(answers) as endpoint:
-        stats = compacted(write(tmp_path, pi(8)), endpoint.url, models=("a", "b"))
-    assert (stats.model, stats.cost) == ("b", 1.25)
-
-
 def test_one_that_is_not_there(tmp_path: Path, waits: list[float]) -> None:
     with Endpoint([BUSY]) as endpoint:
         pass
     stats = compacted(write(tmp_path, pi(8)), endpoint.url, retries=1)
     assert stats.model_failure == "m: the endpoint cannot be reached"
     assert waits == [0.5]
-
-
-def test_twice_500_then_an_answer(tmp_path: Path, waits: list[float]) -> None:
-    with Endpoint([Answer(500), Answer(500), chat(PROSE)]) as endpoint:
-        assert compacted(write(tmp_path, pi(8)), endpoint.url).by == "endpoint"
-    assert waits == [0.5, 1]
-
-
-def test_the_next_model_is_asked_after_a_failure(tmp_path: Path) -> None:
-    """Whatever that was: a long wait, no access, or an answer that does not count."""
-    long = Answer(429, headers={"Retry-After": "900"})
-    with Endpoint([long, Answer(404), chat("</summary>"), chat(PROSE)]) as endpoint:
-        stats = compacted(write(tmp_path, pi(8)), endpoint.url, models=("a", "b", "c", "d"))
-    assert (stats.model, endpoint.models()) == ("d", ["a", "b", "c", "d"])
-    said = stats.model_failure.split("; ")
-    assert [each[:2] for each in said] == ["a:", "b:", "c:"]
-    assert "HTTP status 404" in said[1]
-
-
-def test_paths_that_the_session_does_not_have_are_struck(tmp_path: Path) -> None:
-    with Endpoint([chat("## Next steps\n- See notes-1.md, service-0.log and src/made_up.py.")]) as endpoint:
-        summary = compacted(write(tmp_path, pi(8)), endpoint.url).summary
-    assert "See notes-1.md, service-0.log and (a path that the session does not have)." in summary
-    assert "made_up" not in summary
 
 
 def test_an_update_takes_what_was_before(tmp_path: Path) -> None:
@@ -391,19 +313,6 @@ def grown(data: bytes) -> bytes:
             leaf = entry["id"]
             added.append(json.dumps(entry).replace("notes-", "more-").encode() + b"\n")
     return data + b"".join(added)
-
-
-@pytest.mark.parametrize("keep", [CutRule.TOKENS, CutRule.SINCE_PROMPT])
-@pytest.mark.parametrize(("turns", "is_short"), [(8, True), (24, False)])
-def test_a_short_summary_has_a_prompt_of_its_own(tmp_path: Path, turns: int, is_short: bool, keep: CutRule) -> None:
-    """Of the 400 words that it may have, headings would take many."""
-    path, policy = write(tmp_path, pi(turns)), replace(FEW, compact=replace(FEW.compact, keep=keep))
-    with Endpoint([chat(PROSE)]) as endpoint:
-        assert compacted(path, endpoint.url, policy).by == "endpoint"
-    system, user = (each["content"] for each in endpoint.received[0].body["messages"])
-    assert ("write bullets, and no headings" in system) is is_short
-    assert ("## Decisions and findings" in system) is not is_short
-    assert ("at most 400 words" in user) is is_short
 
 
 # A command
@@ -473,12 +382,6 @@ def prompt(tmp_path: Path) -> Path:
     path = tmp_path / "prompt.md"
     path.write_text("Write a poem.\n")
     return path
-
-
-def test_a_prompt_of_the_user_takes_the_place_of_ours(tmp_path: Path, prompt: Path) -> None:
-    with Endpoint([chat(PROSE)]) as endpoint:
-        compacted(write(tmp_path, pi(8)), endpoint.url, prompt=str(prompt))
-    assert endpoint.received[0].body["messages"][0]["content"] == "Write a poem."
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [

@@ -26,7 +26,7 @@ from sessioncompress.store.layout import store_in
 from tests.support import texts
 from tests.support.build import PiSession
 from tests.support.long import FEW, LONG, NUMBERED, SMALL
-from tests.support.runs import EAGER, GREEDY, append, blocks_of, compress, fixture, snapshot, split, turn, write
+from tests.support.runs import EAGER, GREEDY, append, blocks_of, compress, fixture, split, turn, write
 
 ONE, TWO, THREE = (f"20260101-00000{number}-0000" for number in (1, 2, 3))
 PRUNES = replace(EAGER, prune=replace(EAGER.prune, enabled=True, prune_minimum=0, prune_protect=0))
@@ -80,31 +80,6 @@ def test_the_newest_run_goes_and_then_the_one_before_it(tmp_path: Path) -> None:
     assert set(states(path).values()) == {State.RESTORED}
 
 
-def test_a_run_between_others_goes_alone(tmp_path: Path) -> None:
-    path, made, before = grown(tmp_path, (EAGER, EAGER, EAGER), (ONE, TWO, THREE))
-    after = path.read_bytes().splitlines()
-    undo(path, TWO)
-    was, then = (each.splitlines() for each in before[1:])
-    second = [number for number, line in enumerate(was) if line != then[number]]
-    now = path.read_bytes().splitlines()
-    assert second
-    assert now == [was[number] if number in second else line for number, line in enumerate(after)]
-    assert states(path) == {ONE: State.IN_PLACE, TWO: State.RESTORED, THREE: State.IN_PLACE}
-    restore_session(path)
-    assert path.read_bytes() == made.bytes()
-
-
-def test_lines_that_two_runs_rewrote_are_as_between_them(tmp_path: Path) -> None:
-    """The first run took thinking and mirrors alone, the second one the results, too."""
-    path, made, before = grown(tmp_path, (LEAST, EAGER), (ONE, TWO))
-    journal = journals.load(store_in(path).journal)
-    assert any(len(journal.originals(journal.original_of(row))) > 1 for row in range(journal.counts[0]))
-    assert undo(path, TWO).reason == ""
-    assert path.read_bytes() == before[1]
-    restore_session(path)
-    assert path.read_bytes() == made.bytes()
-
-
 def test_what_the_second_run_cleared_is_as_the_first_one_left_it(tmp_path: Path) -> None:
     """Of what stood between them the store keeps every line that the second one rewrote."""
     path, made, before = grown(tmp_path, (EAGER, PRUNES), (ONE, TWO))
@@ -114,28 +89,6 @@ def test_what_the_second_run_cleared_is_as_the_first_one_left_it(tmp_path: Path)
     append(path, turn(made))
     compress(path, PRUNES, run_id=THREE)
     verify_session(path)
-    restore_session(path)
-    assert path.read_bytes() == made.bytes()
-
-
-def test_the_newest_goes_alone_behind_an_earlier_undo(tmp_path: Path) -> None:
-    """What it wrote itself says what stood there, also where an earlier run once wrote the same from the original."""
-    path, made, _ = grown(tmp_path, (EAGER,), (ONE,))
-    undo(path, ONE)
-    compress(path, LEAST, run_id=TWO)
-    before = path.read_bytes()
-    compress(path, EAGER, run_id=THREE)
-    assert undo(path, THREE).reason == ""
-    assert path.read_bytes() == before
-    restore_session(path)
-    assert path.read_bytes() == made.bytes()
-
-
-def test_where_a_backup_of_before_the_newest_was_put_back_nothing_of_it_is_left(tmp_path: Path) -> None:
-    path, made, before = grown(tmp_path, (EAGER, EAGER), (ONE, TWO))
-    path.write_bytes(before[1])
-    assert restore_session(path, run=TWO).reason == f"nothing that the run {TWO} did is left in it"
-    assert path.read_bytes() == before[1]
     restore_session(path)
     assert path.read_bytes() == made.bytes()
 
@@ -187,17 +140,6 @@ def refused(path: Path, run: str) -> str:
     with pytest.raises(Refused, match="can't be undone alone") as caught:
         restore_session(path, run=run)
     return str(caught.value).partition("other runs rewrote")[2]
-
-
-def test_what_was_taken_back_and_rewritten_again_is_of_the_new_run(tmp_path: Path) -> None:
-    path, _, before = grown(tmp_path, (EAGER, EAGER), (ONE, TWO))
-    after = path.read_bytes()
-    undo(path, TWO)
-    compress(path, run_id=THREE)
-    assert path.read_bytes() == after
-    assert states(path) == {ONE: State.IN_PLACE, TWO: State.RESTORED, THREE: State.IN_PLACE}
-    assert undo(path, THREE).reason == ""
-    assert path.read_bytes() == before[1]
 
 
 @pytest.mark.parametrize("markers", [False, True], ids=["exactly", "by markers"])
@@ -268,20 +210,6 @@ def test_a_redo_adds_only_its_own_record(name: str, tmp_path: Path) -> None:
     assert path.read_bytes() == fixture(name)
 
 
-def test_a_redo_repeats_the_records_of_lines_of_other_numbers_and_in_place(tmp_path: Path) -> None:
-    """A row belongs to one run: of a run that is in place none is taken over, and of another line none either."""
-    path, _, before = grown(tmp_path, (EAGER,), (ONE,))
-    rows = journals.load(store_in(path).journal).counts[0]
-    path.write_bytes(before[0])
-    os.utime(path, ns=(1, 1))
-    compress(path, EAGER, run_id=TWO)
-    undo(path, TWO)
-    path.write_bytes(path.read_bytes().replace(b"\n", b"\n\n", 1))
-    compress(path, EAGER, run_id=THREE)
-    journal = journals.load(store_in(path).journal)
-    assert [journal.run_of(row) for row in range(journal.counts[0])] == [0] * rows + [1] * rows + [3] * rows
-
-
 def test_an_equal_line_of_which_no_block_is_replaced_is_of_the_run_that_rewrote_it(tmp_path: Path) -> None:
     """Of Codex CLI an id alone may go: then the record of the line itself says which it was."""
     data = LONG["codex"](12)
@@ -336,30 +264,6 @@ def test_equal_lines_come_back_run_by_run(order: tuple[str, str], tmp_path: Path
         assert undo(path, run).reason == ""
     assert path.read_bytes() == first + more
     assert restore_session(path).status is Status.UNCHANGED
-
-
-def test_of_an_older_state_no_later_run_has_a_line(tmp_path: Path) -> None:
-    """It is known by what its run noted, though a later one wrote some of its lines again."""
-    path, made, _ = grown(tmp_path, (EAGER,), (ONE,))
-    left = path.read_bytes()
-    path.write_bytes(made.bytes())
-    append(path, work(made, 1))
-    compress(path, EAGER, run_id=TWO)
-    path.write_bytes(left)
-    assert undo(path, ONE).reason.startswith("an older state of the session")
-    assert path.read_bytes() == made.bytes()[: path.stat().st_size]
-    assert b"[[sessioncompress: " not in path.read_bytes()
-
-
-def test_what_changed_behind_an_undo_is_the_agents_own(tmp_path: Path) -> None:
-    """Only where a line stands there as the run wrote it, others that are not there were changed."""
-    path, made, _ = grown(tmp_path, (EAGER,), (ONE,))
-    undo(path, ONE)
-    changed = made.bytes().replace(b"Look. Look.", b"Look.", 1)
-    path.write_bytes(changed)
-    assert verify_session(path).lines_not_there == 0
-    assert restore_session(path).status is Status.UNCHANGED
-    assert path.read_bytes() == changed
 
 
 @pytest.mark.parametrize("name", sorted(LONG))
@@ -429,48 +333,3 @@ def test_the_second_of_two_summaries_goes_alone_where_nothing_else_was_done(name
     assert path.read_bytes() == before
     undo(path, ONE)
     assert path.read_bytes() == b"".join(lines)
-
-
-def test_a_run_that_was_undone_is_told_of_where_somebody_put_its_session_back(tmp_path: Path) -> None:
-    """All of that comes back with a restore without a run."""
-    path, _, _ = grown(tmp_path, (EAGER,), (ONE,))
-    rewritten = path.read_bytes()
-    undo(path, ONE)
-    path.write_bytes(rewritten)
-    said = restore_session(path, run=ONE).reason
-    assert said == (
-        f"the run {ONE} was undone already; it is as run {ONE} left it, though that run was undone: somebody put it back; "
-        "'restore' restores everything"
-    )
-
-
-def test_a_summary_goes_from_above_a_run_that_kept_no_originals(tmp_path: Path) -> None:
-    """What that run rewrote stays as it is."""
-    path = write(tmp_path, LONG["pi"](8))
-    compress(path, replace(SMALL, keep_backup=False), run_id=ONE)
-    before = path.read_bytes()
-    assert compact_session(path, SMALL, run_id=TWO).is_compacted
-    assert undo(path, TWO).reason == ""
-    assert path.read_bytes() == before
-
-
-def test_the_summary_of_a_document_goes_from_above_a_run_that_was_taken_back(tmp_path: Path) -> None:
-    """No message is to go back with it: so its record alone says that it is gone."""
-    path = write(tmp_path, fixture("gemini.json"))
-    original = path.read_bytes()
-    compress(path, SMALL, run_id=ONE)
-    undo(path, ONE)
-    assert compact_session(path, SMALL, run_id=TWO).is_compacted
-    undo(path, TWO)
-    assert path.read_bytes() == original
-    assert states(path) == {ONE: State.RESTORED, TWO: State.RESTORED}
-    assert restore_session(path, run=TWO).reason == f"the run {TWO} was undone already"
-
-
-def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
-    path, _, _ = grown(tmp_path, (EAGER, EAGER), (ONE, TWO))
-    before = snapshot(path)
-    for run in ("", ONE, TWO):
-        assert restore_session(path, run=run, dry_run=True).status is Status.WOULD_RESTORE
-    assert restore_session(path, run=THREE).reason == f"the run {THREE} did not change it"
-    assert snapshot(path) == before

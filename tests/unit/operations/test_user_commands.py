@@ -14,12 +14,10 @@ from msgspec.structs import replace
 
 from sessioncompress.checkpoints.merge import Title
 from sessioncompress.checkpoints.prose import STRUCK
-from sessioncompress.core.checkpoint import Cut, Summary
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.formats.pi import OhMyPi
 from sessioncompress.operations import user_commands
 from sessioncompress.operations.branch import summarize_branch
-from sessioncompress.operations.compact import CompactStats, compact_session
+from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.goals import Goal, Method
 from sessioncompress.operations.handoff import handoff_session
 from sessioncompress.operations.restore import restore_session
@@ -29,10 +27,8 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in
 from tests.attacks.test_stores_of_branches import user_of
 from tests.support.branched import branched
-from tests.support.checkpoints import written_of
 from tests.support.long import FEW, LONG, grown, pi
 from tests.support.runs import snapshot, write
-from tests.support.session import PiSession
 
 
 def shell(line: str) -> str:
@@ -58,14 +54,6 @@ DATA = {"n": [1, "\u00e4"]}
 
 
 # What it answers
-
-
-@pytest.mark.parametrize("answer", [{}, {"prompt": "Be brief."}, None], ids=["nothing", "a prompt", "no output"])
-def test_what_changes_no_summary(session: Path, tmp_path: Path, answer: Any) -> None:
-    plain = compact_session(session, FEW, dry_run=True)
-    policy = replace(FEW, before_command="true") if answer is None else saying(answer, tmp_path)
-    done = compact_session(session, policy)
-    assert (done.summary, done.by, done.status) == (plain.summary, "extractive", Status.COMPACTED)
 
 
 def test_what_it_is_given(session: Path, tmp_path: Path) -> None:
@@ -126,14 +114,6 @@ def test_data_is_kept_and_given_back(tmp_path: Path, name: str) -> None:
     assert json.loads((tmp_path / "given").read_text())["preserveData"] == {}
 
 
-def test_oh_my_pi_has_a_place_for_data() -> None:
-    session = written_of(PiSession().opening().bytes())
-    cut = Cut([1], [2], splits=False)
-    kept = OhMyPi().noted_beside(session, cut, Summary("text", preserved=json.dumps(DATA)))
-    assert kept["preserveData"] == DATA
-    assert "preserveData" not in OhMyPi().noted_beside(session, cut, Summary("text"))
-
-
 def test_a_model_is_given_what_it_says(session: Path, tmp_path: Path) -> None:
     """Its prompt in the place of ours, and what it adds; goal and instructions too."""
     asked = shell(f"cat > {tmp_path}/prompt; echo '## Goal'; echo All gauges.")
@@ -148,12 +128,6 @@ def test_a_model_is_given_what_it_says(session: Path, tmp_path: Path) -> None:
     assert (done.by, done.model_failure) == ("command", "")
     for each in ("## Current goal\n- > Mend the valve\n", "All gauges.", "- > Mind the cat."):
         assert each in done.summary
-
-
-def test_no_model_is_asked_where_it_sums_up_itself(session: Path, tmp_path: Path) -> None:
-    policy = saying({"summary": "All is well."}, tmp_path)
-    done = compact_session(session, replace(policy, summarizer=Summarizer(command=shell(f"touch {tmp_path}/asked"))))
-    assert (done.by, (tmp_path / "asked").exists()) == (user_commands.BEFORE_COMMAND, False)
 
 
 def test_it_is_not_asked_of_a_session_that_gets_no_summary(tmp_path: Path) -> None:
@@ -235,35 +209,6 @@ def test_a_child_that_goes_on_holds_nothing_up(session: Path, tmp_path: Path) ->
     assert not status.exists() or "State:\tZ" in status.read_text()
 
 
-# Afterwards
-
-
-def _told(session: Path, line: str, **options: Any) -> CompactStats:
-    return compact_session(session, replace(FEW, after_command=shell(line)), **options)
-
-
-def test_it_is_told_what_was_written(session: Path, tmp_path: Path) -> None:
-    """The journal's record, when the session is closed: it may be worked on; nothing where nothing is written."""
-    _told(session, f"touch {tmp_path}/given", dry_run=True)
-    assert not (tmp_path / "given").exists()
-    done = _told(session, f"cat > {tmp_path}/given", goal=Goal("Mend it", method=Method.GIVEN))
-    given = json.loads((tmp_path / "given").read_text())
-    assert (given["path"], given["format"], given["run"]) == (str(session), "pi", done.run)
-    assert given["summary"] == done.summary
-    assert given["record"]["type"] == "checkpoint"
-    assert (given["record"]["by"], given["record"]["goalMethod"]) == ("extractive", "given")
-    (tmp_path / "given").unlink()
-    assert _told(session, f"touch {tmp_path}/given").status is Status.UNCHANGED
-    assert not (tmp_path / "given").exists()
-
-
-def test_its_failure_is_said_and_the_run_stands(session: Path) -> None:
-    done = _told(session, "exit 7")
-    assert (done.status, done.exit_code) == (Status.COMPACTED, 0)
-    assert done.warning == "the afterCommand sh failed: it exited with status 7"
-    assert record_of(session).by == "extractive"
-
-
 # Other summaries
 
 
@@ -276,35 +221,6 @@ def _handed_off(path: Path, policy: Policy) -> Any:
 
 
 @pytest.mark.parametrize("sums_up", [_left, _handed_off])
-def test_a_branch_and_a_handoff_ask_and_tell_too(tmp_path: Path, sums_up: Callable[[Path, Policy], Any]) -> None:
-    """With the instructions; the first is in the journal, with what is to be kept."""
-    path = write(tmp_path, branched().data)
-    policy = saying({"summary": "All is well.", "preserveData": DATA}, tmp_path)
-    done = sums_up(
-        path,
-        replace(policy, after_command=shell(f"cat > {tmp_path}/told; cat {tmp_path}/*.md > {tmp_path}/read; exit 7")),
-    )
-    given, told = (json.loads((tmp_path / name).read_text()) for name in ("given", "told"))
-    rule = "branch" if sums_up is _left else "handoff"
-    assert (given["cut"]["rule"], given["instructions"], given["dryRun"]) == (rule, "Dwell on gauges.", False)
-    assert given["cut"]["messagesOld"] > 5
-    assert (done.by, done.warning) == (
-        user_commands.BEFORE_COMMAND,
-        "the afterCommand sh failed: it exited with status 7",
-    )
-    assert "- > All is well." in told["summary"]
-    if sums_up is _left:
-        assert (told["run"], told["record"]["preserveData"], json.loads(record_of(path).preserved)) == (
-            done.run,
-            DATA,
-            DATA,
-        )
-    else:
-        assert told["record"] is None
-        assert (tmp_path / "read").read_text() == told["summary"]
-
-
-@pytest.mark.parametrize("sums_up", [_left, _handed_off])
 def test_a_cancel_leaves_a_branch_and_ends_a_handoff(tmp_path: Path, sums_up: Callable[[Path, Policy], Any]) -> None:
     path = write(tmp_path, branched().data)
     before, policy = snapshot(path), replace(FEW, before_command="echo '{\"cancel\": true}'")
@@ -314,8 +230,3 @@ def test_a_cancel_leaves_a_branch_and_ends_a_handoff(tmp_path: Path, sums_up: Ca
         with pytest.raises(SessionCompressError, match=user_commands.CANCELED):
             _handed_off(path, policy)
     assert snapshot(path) == before
-
-
-def test_the_journal_has_no_command(session: Path) -> None:
-    compact_session(session, replace(FEW, before_command="true --token SECRET", after_command="true SECRET"))
-    assert b"SECRET" not in store_in(session).journal.read_bytes()
