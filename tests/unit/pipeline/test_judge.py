@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -11,15 +10,14 @@ from msgspec.structs import replace
 from sessioncompress.core import text
 from sessioncompress.core.model import Answer, Usage
 from sessioncompress.pipeline.budget import judged
-from sessioncompress.pipeline.summary import LINES, MESSAGES, TURNS, BudgetStats
-from sessioncompress.pipeline.usage import Answers, answers
-from sessioncompress.policy.model import BALANCED, Budget, Limits, Policy, Rule
+from sessioncompress.pipeline.summary import BudgetStats
+from sessioncompress.pipeline.usage import Answers
+from sessioncompress.policy.model import BALANCED, Budget, Limits, Policy
 from sessioncompress.store.records import RunRecord
 from tests.support.build import PiSession
 from tests.support.runs import survey_of
 
 NOW = 1_790_000_000
-OMP = replace(BALANCED, budget=Budget(rule=Rule.OMP))
 
 
 def run(at: float, **stats: Any) -> RunRecord:
@@ -71,14 +69,6 @@ def test_what_was_recorded_counts_unless_a_run_came_since(
     assert stats.tokens_estimated == 1002
 
 
-def test_what_came_behind_the_newest_answer_counts_too() -> None:
-    """A long result that nobody answered is in the next request; behind a compaction nothing recorded counts."""
-    stats = judge((ANSWER,), behind=50_000)
-    assert (stats.tokens, stats.tokens_recorded, stats.recorded_is_stale) == (50_145, 145, False)
-    stats = judge((ANSWER._replace(model=""),), behind=None)
-    assert (stats.tokens, stats.tokens_recorded, stats.recorded_is_stale) == (1002, 145, True)
-
-
 OWN = Limits("claude-*", 9_000, 800)
 LIMITS: list[tuple[str, tuple[Answer, ...], Policy, tuple[int, int, str]]] = [
     ("nobody", (), BALANCED, (128_000, 16_384, "fallback")),
@@ -123,44 +113,3 @@ def test_what_came_since_the_last_run(last: RunRecord | None, expected: tuple[in
     assert (stats.messages_since, stats.seconds_since is not None) == expected
     if stats.seconds_since is not None:
         assert stats.seconds_since >= 0
-
-
-def test_a_failure_counts_until_a_run() -> None:
-    """That run has changed what the next request holds."""
-    policy = replace(BALANCED, budget=Budget(rule=Rule.EUNICE))
-    assert judge((ANSWER, FAILED), None, policy).decision == "prune"
-    assert judge((ANSWER, FAILED), run(NOW + 1), policy).decision == "none"
-    assert judge((FAILED, ANSWER), None, policy).decision == "none"
-
-
-def test_pruning_is_asked_for_what_it_saves() -> None:
-    """Where a rule goes by what would be left."""
-    full = (ANSWER._replace(usage=Usage(170_001, 0)),)
-    assert (
-        judge(full, None, OMP).reason
-        == "170,001 tokens in use are over the threshold of 170,000; pruning leaves about 169,994"
-    )
-
-
-def test_estimates_are_in_tokens_of_the_model() -> None:
-    """Some hold fewer characters than four; what pruning saves is given in the same ones."""
-    assert judge((ANSWER._replace(usage=None),)).tokens == 1293  # 4,007 characters, 3.1 a token
-    dense = (ANSWER._replace(model="claude-opus-5", usage=Usage(900_000, 0)),)
-    assert judge(dense, None, OMP).reason.endswith(" and about 899,993 would be left after pruning")
-
-
-def test_turns_count_from_the_last_run() -> None:
-    """A run notes those that there were."""
-    policy = replace(BALANCED, every_turns=1)
-    assert judge((), run(time.time(), **{TURNS: 2, LINES: 4, MESSAGES: 3}), policy).decision == "none"
-    assert judge((), run(time.time(), **{TURNS: 1}), policy).decision == "compress"
-
-
-def test_its_own_answers_are_those_of_a_session() -> None:
-    """From its bytes to the tokens of its newest request."""
-    read = survey_of(session().bytes())
-    stats = judged(read, answers(read), None, BALANCED, lambda: 0, path="s", form="pi")
-    assert stats.tokens_recorded is not None
-    assert stats.tokens == stats.tokens_recorded + 2  # "And?"
-    assert stats.model == "claude-opus-4-5"
-    assert stats.utilisation == stats.tokens / 200_000

@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from sessioncompress.compressors import KINDS, View
-from sessioncompress.core.model import Block, Change, JsonPath, Kind, Standing, Treatment
+from sessioncompress.core.model import Block, Change, JsonPath, Kind, Treatment
 from sessioncompress.pipeline import plan as planning
-from sessioncompress.pipeline.plan import Plan, in_question, plan
+from sessioncompress.pipeline.plan import Plan, plan
 from sessioncompress.policy.model import BALANCED
-from tests.support.build import PiSession, image
-from tests.support.runs import EAGER, old, turn, view_of
+from tests.support.build import PiSession
+from tests.support.runs import view_of
 
 LONG = "a line of output\n" * 300
 Propose = Callable[[View], Iterable[Change]]
@@ -50,24 +50,6 @@ def change(view: View, line: int, saves: int = 4000, group: int = 0, path: JsonP
 
 def _one(saves: int, view: View) -> list[Change]:
     return [change(view, 3, saves)]
-
-
-def test_nothing_protected_is_ever_planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = planned(monkeypatch, lambda view: [change(view, number) for number in (3, 10)])
-    assert list(found) == [3]
-
-
-def test_a_group_with_a_protected_line_is_dropped_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = planned(
-        monkeypatch, lambda view: [change(view, 3, group=1), change(view, 10, group=1), change(view, 5, group=2)]
-    )
-    assert list(found) == [5]
-
-
-def test_a_group_with_a_line_that_bears_no_change_is_dropped_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    proposals = lambda view: [change(view, 3, group=1), change(view, 5, group=1), change(view, 7)]  # noqa: E731
-    assert list(planned(monkeypatch, proposals, left=frozenset({5}))) == [7]
-    assert list(planned(monkeypatch, proposals, left=frozenset({7}))) == [3, 5]
 
 
 def test_the_first_to_claim_a_value_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,18 +113,6 @@ def test_changes_are_in_the_order_of_the_lines(monkeypatch: pytest.MonkeyPatch) 
     assert list(found) == [3, 5, 7]
 
 
-def test_what_is_in_question_is_counted() -> None:
-    """Outside the protected part, and inside; under the limit nothing is."""
-    view = view_of(session())
-    every = range(len(view.lines))
-    sizes = [block.size for line in view.lines for block in line.blocks if block.kind is Kind.RESULT]
-    assert in_question(view, every) == (sum(sizes[:3]), sizes[3])
-    all_free = view_of(session(), replace(EAGER, turn_threshold_before_compress=0))
-    assert in_question(all_free, every) == (sum(sizes), 0)
-    kept = view_of(session(), replace(EAGER, protect_tools=("bash",)))
-    assert in_question(kept, every) == (0, sum(sizes))
-
-
 BLOCKS = [
     (Block(Kind.ARGUMENT, (), 500, 500), False),
     (Block(Kind.ARGUMENT, (), 501, 501), False),
@@ -163,15 +133,3 @@ BLOCKS = [
 def test_over_which_size_a_block_counts(block: Block, expected: bool) -> None:
     assert KINDS[block.kind].counts(block, BALANCED) == expected
     assert not KINDS[Kind.THINKING].counts(Block(Kind.THINKING, (), 10, 10), replace(BALANCED, strip_thinking=False))
-
-
-def test_the_plan_is_pure() -> None:
-    """The same view gives the same plan, and is not changed."""
-    made = PiSession()
-    made.user("Go.", [image("A" * 4000)])
-    made.step("write", {"path": "a", "content": LONG}, LONG, details={"diff": LONG}, thinking="Hm. " * 200)
-    data = old(turn(made))
-    assert plan(view_of(data)) == plan(view_of(data))
-    view = view_of(data)
-    assert plan(view) == plan(view)
-    assert {view.standing[number] for number in plan(view)} == {Standing.OLD}

@@ -8,19 +8,14 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from msgspec.structs import replace
 
 from sessioncompress.compressors.names import Names
 from sessioncompress.core import marker
 from sessioncompress.core.marker import INDEX
 from sessioncompress.pipeline import rewrite
-from sessioncompress.policy.model import PRESETS
-from tests.support.build import ClaudeSession, OmpSession, PiSession, Use, text
+from tests.support.build import ClaudeSession, PiSession, Use, text
 from tests.support.claude import answer, use
-from tests.support.rollout import Rollout
-from tests.support.runs import append, compress, compress_again, entries, old, result_texts, turn, write
-
-ARCHIVE = replace(PRESETS["archive"], size_threshold_kb=0, min_saved_kb=0)
+from tests.support.runs import compress, compress_again, entries, old, result_texts, write
 
 
 def output(word: str, lines: int = 60) -> str:
@@ -51,12 +46,6 @@ def spying() -> Iterator[type[Spy]]:
     Spy.kept, Spy.added = b"", ()
     with mock.patch.object(rewrite, "Names", Spy):
         yield Spy
-
-
-def shown(path: Path) -> list[str]:
-    """Return the indexes of a session's results, those without one left out."""
-    texts = result_texts(entries(path.read_bytes()))
-    return [each[each.rfind("\n") + 1 :] for each in texts if marker.has_index(each)]
 
 
 def session() -> PiSession:
@@ -94,44 +83,6 @@ def test_what_stays_is_known(tmp_path: Path, name: str, known: bool) -> None:
     assert (name.encode() in spy.kept) is known
 
 
-def test_what_a_screen_copy_goes_beside_is_known(tmp_path: Path) -> None:
-    """A model reads all of a line that only loses the copy of a result for the screen."""
-    made = ClaudeSession()
-    made.user("Go.")
-    made.step("Bash", {"command": "a"}, output("oldest"))
-    made.user("And now?")
-    recent = "in_protected " + output("protected")
-    made.step("Read", {"file_path": "/tmp/a.py"}, recent, {"type": "text", "file": {"content": recent}})
-    path = write(tmp_path, made.bytes())
-    with spying() as spy:
-        compress(path)
-    assert entries(path.read_bytes())[-1] != entries(made.bytes())[-1]
-    assert b"in_protected" in spy.kept
-
-
-def test_what_an_agent_writes_above_a_result_has_no_names(tmp_path: Path) -> None:
-    """Codex's numbers for an output, such as its length in tokens."""
-    made = Rollout()
-    made.user("Go.")
-    made.run("make", output("tide", 300))
-    made.end("Done.")
-    made.user("And now?")
-    made.end("Done.")
-    with spying() as spy:
-        compress(write(tmp_path, made.bytes()))
-    assert spy.added == (output("tide", 300),)
-
-
-def test_only_the_beginning_of_a_line_is_looked_at(tmp_path: Path) -> None:
-    """So that what is known costs little."""
-    made = PiSession()
-    made.user(f"at_begin {'word ' * 2_000} at_end")
-    made.step("bash", {"command": "a"}, output("tide", 300))
-    with spying() as spy:
-        compress(write(tmp_path, old(made)))
-    assert (b"at_begin" in spy.kept, b"at_end" in spy.kept) == (True, False)
-
-
 def test_what_failed_stays_before_names(tmp_path: Path) -> None:
     """Where a preview has no place for both."""
     made = PiSession()
@@ -144,30 +95,6 @@ def test_what_failed_stays_before_names(tmp_path: Path) -> None:
     path = write(tmp_path, old(made))
     compress(path)
     assert "\n--- FAIL: Test" in result_texts(entries(path.read_bytes()))[0]
-
-
-def test_results_come_the_newest_first(tmp_path: Path) -> None:
-    """Whole, and each once; parts of one result in their order."""
-    made = PiSession()
-    made.user("Go.")
-    words = ("first", "second", "third")
-    for word in words:
-        made.step("bash", {"command": word}, output(word))
-    with spying() as spy:
-        compress(write(tmp_path, old(made)))
-    assert list(spy.added) == [output(word) for word in reversed(words)]
-
-
-def test_the_newest_result_shows_a_name(tmp_path: Path) -> None:
-    made = PiSession()
-    made.user("Go.")
-    for number in range(3):
-        made.step("bash", {"command": f"make {number}"}, f"{output('tide')}(run {number})\n")
-    path = write(tmp_path, old(made))
-    compress(path)
-    texts = result_texts(entries(path.read_bytes()))
-    assert [marker.has_index(each) for each in texts] == [False, False, True]
-    assert texts[0].startswith("value = call(tide_100);\n[[")
 
 
 def forked() -> bytes:
@@ -188,61 +115,6 @@ def test_dead_history_is_left_out(tmp_path: Path) -> None:
     assert spy.added == (output("alive"),)
     assert b"by_dead_user" not in spy.kept
     assert result_texts(entries(path.read_bytes()))[0].startswith(marker.PREFIX)
-
-
-def repeating() -> bytes:
-    """Return a session in which one result repeats another, and a report stands."""
-    made = OmpSession()
-    made.user("Go.")
-    made.step("bash", {"command": "a"}, output("again"))
-    made.step("bash", {"command": "a"}, output("again"))
-    made.step("task", {"prompt": "b"}, "# It says\n\n" + output("report", 400))
-    return old(made)
-
-
-def test_what_is_named_only_gives_no_names(tmp_path: Path) -> None:
-    """What stands elsewhere whole, and reports, which have their own form."""
-    with spying() as spy:
-        compress(path := write(tmp_path, repeating()))
-    assert spy.added == (output("again"),)
-    assert len(shown(path)) == 1
-
-
-def test_without_previews_nothing_is_read(tmp_path: Path) -> None:
-    with spying() as spy:
-        compress(write(tmp_path, session()), ARCHIVE)
-    assert (spy.kept, spy.added) == (b"", ())
-
-
-def many_turns(made: PiSession) -> PiSession:
-    """Add so many turns that what comes later does not make the session twice as large."""
-    for number in range(12):
-        made.user(f"Please do part {number}.")
-        made.step("bash", {"command": f"make {number}"}, output(f"part_{number}_it", 3) + FILLER * 2)
-        made.assistant("Done.")
-    return made
-
-
-def test_after_a_turn_the_end_of_the_finished_part_is_known(tmp_path: Path) -> None:
-    """Its previews, with their indexes, and all that was said in it: nothing of it is shown again."""
-    made = PiSession()
-    made.user("It is said_once here.")
-    path = write(tmp_path, many_turns(made))
-    compress(path)
-    before = "\n".join(shown(path))
-    assert "part_10_it_101" in before
-    made.user("And now?")
-    made.step("bash", {"command": "more"}, f"(said_once);\n{output('part_10_it', 3)}{output('new', 3)}" + FILLER)
-    append(path, turn(made))
-    with spying() as spy:
-        compress(path)
-    assert all(each in spy.kept for each in (b"said_once", b"part_10_it_101"))
-    assert len(spy.added) == 2
-    index = shown(path)[-1]
-    assert "new_101" in index
-    assert "part_10_it_101" not in index
-    assert "said_once" not in index
-    compress_again(path)
 
 
 WORDS = ("one", "two", "six")
@@ -293,16 +165,3 @@ def test_each_text_has_its_own_index(tmp_path: Path, build: Callable[[], bytes])
         [word == other for word in WORDS] for other in WORDS
     ]
     compress_again(path)
-
-
-def test_the_index_stands_behind_the_names_of_files(tmp_path: Path) -> None:
-    """It is the last line, by which it is known."""
-    made = OmpSession()
-    made.user("Go.")
-    made.step("bash", {"command": "a"}, f"{output('tide')}\n[raw output: artifact://7]\n{output('wave')}")
-    path = write(tmp_path, old(made))
-    compress(path)
-    new = result_texts(entries(path.read_bytes()))[0]
-    assert new.split("\n")[-2] == "raw output: artifact://7"
-    assert marker.has_index(new)
-    assert marker.adds_up(new)

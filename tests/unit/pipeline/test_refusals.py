@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from sessioncompress.cli.main import main
-from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.errors import NotASession, Refused
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.store.originals import zstd
 from tests.support.runs import EAGER, fixture, snapshot
-from tests.support.session import PiSession
 
 PROMPT = {"sessionId": "x", "messageId": 0, "timestamp": "2026", "type": "user", "message": "hello"}
 CONTENT = {"role": "user", "parts": [{"text": "hello"}]}
@@ -84,21 +79,6 @@ def test_what_is_known(tmp_path: Path, raw: bytes, said: str, remedy: str) -> No
     assert remedy in error.remedy
 
 
-def test_a_document_that_is_too_long_is_refused_by_its_size(tmp_path: Path) -> None:
-    """Its size is what is wrong with it, whatever is in it; lines of that size are read."""
-    path = tmp_path / "session.json"
-    path.write_bytes(b'{\n  "sessionId": "x",\n  "messages": [\n    {"id": 1},\n')
-    os.truncate(path, LINE_CAP + 1)
-    with pytest.raises(Refused) as error:
-        compress_session(path)
-    assert not isinstance(error.value, NotASession)
-    assert "one JSON document of 67,108,865 bytes, and documents over 64 MiB are not read" in str(error.value)
-    path.write_bytes(b'{"a": 1}\n')
-    os.truncate(path, LINE_CAP + 1)
-    with pytest.raises(NotASession, match="its first object has the keys a"):
-        compress_session(path)
-
-
 def test_what_two_formats_recognize_is_refused(tmp_path: Path) -> None:
     """With the names of both; whoever knows it says which."""
     path = tmp_path / "session.json"
@@ -109,26 +89,3 @@ def test_what_two_formats_recognize_is_refused(tmp_path: Path) -> None:
     assert "it could be a session of gemini and of opencode" in str(error.value)
     assert "--format NAME" in str(error.value)
     assert compress_session(path, EAGER, form="gemini").format == "gemini"
-
-
-def test_pi_is_not_at_odds_with_its_relatives(tmp_path: Path) -> None:
-    """A file with entries of two of them is the first one's."""
-    path = tmp_path / "session.jsonl"
-    more = [{"type": "mode_change", "id": "1"}, {"type": "custom", "customType": "openclaw.cache-ttl", "id": "2"}]
-    path.write_bytes(PiSession().bytes() + b"".join(json.dumps(each).encode() + b"\n" for each in more))
-    assert compress_session(path, EAGER).format == "oh-my-pi"
-
-
-def test_a_chat_that_is_only_met_names_no_agent(tmp_path: Path) -> None:
-    """It may be anything, in a folder; named itself, or by its format, it is a session."""
-    path = tmp_path / "chat.jsonl"
-    path.write_bytes(fixture("chat.jsonl"))
-    before = snapshot(path)
-    run = CliRunner()
-    met = run.invoke(main, ["compress", "--force", str(tmp_path)])
-    assert met.exit_code == 0
-    assert met.stdout == "total: 0 files (1 passed over (not sessions, or links))\n"
-    assert snapshot(path) == before
-    for arguments in (["--dry-run", str(path)], ["--format", "openai-chat", str(tmp_path)]):
-        assert "chat.jsonl: " in run.invoke(main, ["compress", "--force", *arguments]).stdout
-    assert b"[[sessioncompress: " in path.read_bytes()

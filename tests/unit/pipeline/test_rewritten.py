@@ -35,24 +35,6 @@ def watched(data: bytes, known: Journal) -> RewrittenLines:
     return found
 
 
-def test_a_rewritten_line_is_found_by_its_number() -> None:
-    found = watched(OTHER + NEW + OLD + NEW, journal((OLD, NEW, Place(0, 0, 4))))
-    assert list(found) == [1, 3]
-    assert len(found) == 2
-    assert 1 in found
-    assert not {0, 2, 4, 99, "1"} & {number for number in (0, 2, 4, 99) if number in found}
-    assert found[1] == found[3] == LineRecord(digest(OLD), Place(0, 0, 4), digest(NEW))
-    assert found.get(0) is None
-    assert not watched(OTHER, Journal())
-
-
-def test_the_newest_record_counts_with_the_place_of_any() -> None:
-    """A run that kept no originals may come before or behind one that did."""
-    place = Place(0, 0, 4)
-    for pairs in (((OLD, NEW, place), (OLD, NEW, None)), ((OLD, NEW, None), (OLD, OTHER, place))):
-        assert watched(NEW, journal(*pairs))[0].place == place
-
-
 def looked_for(path: Path, data: bytes, known: Journal) -> tuple[list[int], list[str]]:
     """Return which lines are found, and of what original lines are missing."""
     path.write_bytes(data)
@@ -62,16 +44,6 @@ def looked_for(path: Path, data: bytes, known: Journal) -> tuple[list[int], list
 
 
 RUN = RunRecord("2026-03-02T09:00:00Z", "1.0.0", {}, 9, 9, 0, 0, {}, command=Command.COMPRESS)
-
-
-def test_what_stands_there_in_no_form_is_named_once(tmp_path: Path) -> None:
-    """However often it was rewritten; as it was or as it was rewritten, it is there. Equal lines are one."""
-    path = tmp_path / "session.jsonl"
-    known = journal((OLD, NEW, None), (OTHER, b"not there\n", None), (LOST, b"a\n", None), (LOST, b"b\n", None))
-    known.end_run(RUN)
-    assert looked_for(path, OTHER + NEW, known) == ([1], [digest(LOST)])
-    assert looked_for(path, OTHER + NEW + NEW, known) == ([1, 2], [digest(LOST)])
-    assert looked_for(path, OTHER + NEW, Journal()) == ([], [])
 
 
 def test_of_what_was_taken_back_nothing_is_missed(tmp_path: Path) -> None:

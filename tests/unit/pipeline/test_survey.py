@@ -14,7 +14,7 @@ from sessioncompress.formats import values
 from sessioncompress.formats.pi import Pi
 from sessioncompress.pipeline.reading import survey
 from tests.support.build import PiSession, ResponsesSession
-from tests.support.runs import fixture, split, survey_of
+from tests.support.runs import survey_of
 
 LONG = "a line of output\n" * 100
 
@@ -80,15 +80,6 @@ def test_a_million_blank_lines_take_the_memory_of_one(end: bytes) -> None:
 def test_an_empty_file_has_no_line() -> None:
     found = read(b"")
     assert (len(found.lines), list(found.shape.live), found.size) == (0, [], 0)
-
-
-@pytest.mark.parametrize("name", ["pi-anthropic.jsonl", "hostile.jsonl", "omp.jsonl", "bom.jsonl"])
-def test_the_sizes_are_those_of_the_lines(name: str) -> None:
-    """One line of the survey for each line of the file."""
-    data = fixture(name)
-    found = survey_of(data)
-    assert [line.size for line in found.lines] == [len(raw) for raw in split(data)]
-    assert found.size == len(data)
 
 
 def test_a_line_over_the_cap_is_not_understood() -> None:
