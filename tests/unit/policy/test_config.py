@@ -260,11 +260,6 @@ def test_a_dotted_key_is_told_how_it_is_written(tmp_path: Path, dotted: str, wri
         load(policy_file(tmp_path, {dotted: True}))
 
 
-def test_an_unknown_key_inside_a_section_names_the_nearest_there(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r'unknown key "session\.prune\.protect"; did you mean "pruneProtect"'):
-        load(policy_file(tmp_path, {"prune": {"protect": 1}}))
-
-
 @pytest.mark.parametrize(("key", "value", "must_be"), BAD)
 def test_a_wrong_value_is_an_error_that_says_what_it_must_be(
     tmp_path: Path, key: str, value: Any, must_be: str
@@ -329,14 +324,6 @@ def test_a_preset_stands_in_the_outermost_object_alone(tmp_path: Path, section: 
 def test_a_key_that_there_is_not_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r'"session\.enableCompaction"; no key starts a summary: run .*--if-due'):
         load(policy_file(tmp_path, {"enableCompaction": True}))
-
-
-def test_a_key_that_is_like_none_names_none(tmp_path: Path) -> None:
-    """A far-fetched guess helps nobody."""
-    with pytest.raises(UsageError) as caught:
-        load(policy_file(tmp_path, {"zzz\u202e": 1}))
-    assert "did you mean" not in str(caught.value)
-    assert "\u202e" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("data", "said"), [case[1:] for case in NO_POLICY], ids=[case[0] for case in NO_POLICY])
@@ -433,13 +420,6 @@ def test_every_field_is_checked(name: str) -> None:
         Policy(**wrong)
 
 
-def test_what_compares_with_nothing_is_no_number() -> None:
-    with pytest.raises(UsageError, match="idle_seconds is nan, but must be a number of seconds from 0 to"):
-        with_options(BALANCED, {"idle_seconds": float("nan")})
-    with pytest.raises(UsageError, match="preview_share is nan, but must be a share from 0 to 1"):
-        replace(BALANCED, preview_share=float("nan"))
-
-
 PREVIEWS: list[tuple[float, int, bool]] = [
     (0, 0, False),
     (0, 2_000, False),
@@ -453,14 +433,6 @@ PREVIEWS: list[tuple[float, int, bool]] = [
 @pytest.mark.parametrize(("share", "most", "expected"), PREVIEWS)
 def test_either_number_at_0_means_no_previews(share: float, most: int, expected: bool) -> None:
     assert replace(BALANCED, preview_share=share, preview_max_bytes=most).has_previews is expected
-
-
-def test_a_folder_as_programs_write_it() -> None:
-    """As a path; and what is long is shortened in an error."""
-    assert Policy(backup_dir=Path("a", "b")).backup_dir == str(Path("a", "b"))  # type: ignore[arg-type]
-    with pytest.raises(UsageError) as caught:
-        Policy(protect_tokens="x" * 5000)  # type: ignore[arg-type]
-    assert len(str(caught.value)) < 250
 
 
 def test_a_preset_that_there_is_not(tmp_path: Path) -> None:
