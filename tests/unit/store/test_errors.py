@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import re
-from pathlib import Path
 
 import pytest
 
@@ -20,8 +17,6 @@ from sessioncompress.errors import (
     SessionCompressError,
     Unsupported,
     UsageError,
-    failed,
-    failing,
 )
 
 
@@ -70,17 +65,3 @@ def test_printable(text: str, shown: str) -> None:
     """What does not simply print is escaped, and nothing else."""
     assert printable(text) == shown
     assert str(FileFailed("failed", where=text)) == f"{shown}: failed."
-
-
-def test_what_the_system_says_comes_with_what_to_do() -> None:
-    for code in errno.errorcode:
-        said = str(failed(OSError(code, os.strerror(code)), "s.jsonl"))
-        assert re.fullmatch(r"s\.jsonl: .+\. The session was not changed\. [A-Z].+\.", said), said
-
-
-def test_failing_names_the_file_that_the_system_named() -> None:
-    """An OSError becomes an error of ours with the more exact place."""
-    with pytest.raises(FileFailed, match=r"^/nowhere/x: no such file.* The session was not changed\."), failing("s"):
-        Path("/nowhere/x").stat()
-    with pytest.raises(FileFailed, match=r"^s: input/output error"), failing("s"):
-        raise OSError(5, "Input/output error")

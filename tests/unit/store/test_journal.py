@@ -83,53 +83,6 @@ def test_what_an_earlier_version_noted_besides_is_passed_over() -> None:
     assert parsed(json.dumps(record).encode() + b"\n").runs == [NOTED]
 
 
-def test_users_meet_camel_case() -> None:
-    """As in the agents' own files; what is empty is left out."""
-    block = json.loads(BLOCK.encode())
-    assert set(block) == {
-        "type",
-        "ref",
-        "line",
-        "path",
-        "kind",
-        "bytes",
-        "lines",
-        "sha256",
-        "tool",
-        "callId",
-        "replacement",
-        "file",
-        "gitBlob",
-    }
-    assert block["path"] == "/message/content/0/text"
-    bare = BlockRecord("0123456789ab", 1, ("message", "details"), Kind.MIRROR, "", "", 9, 1, "0123456789abcdef0123")
-    assert set(json.loads(bare.encode())) == {"type", "ref", "line", "path", "kind", "bytes", "lines", "sha256"}
-    assert blocks_of(parsed(LINE.encode() + bare.encode() + RUN.encode())) == [(LINE, bare)]
-    assert set(json.loads(LINE.encode())) == {"type", "original", "rewrittenSha256"}
-    assert set(json.loads(LINE._replace(edit=True).encode())) == {"type", "was", "isSha256"}
-    assert set(json.loads(RUN.encode())) == {
-        "type",
-        "at",
-        "version",
-        "policy",
-        "originalSize",
-        "compressedSize",
-        "storeSize",
-        "boundary",
-        "stats",
-        "id",
-        "command",
-    }
-
-
-def test_a_journal_of_before_version_1_is_refused_by_name() -> None:
-    """It names no commands, and none was published."""
-    older = {**json.loads(RUN.encode()), "version": "0.1.0"}
-    del older["command"]
-    with pytest.raises(Damaged, match=r"version 0\.1\.0 wrote it, and only stores of version 1\.0 and later are read"):
-        parsed(LINE.encode() + json.dumps(older).encode() + b"\n")
-
-
 @pytest.mark.parametrize("odd", ["../../etc/passwd", "\x1b[2J", 7, None, ["20260101-000001-0000"], "20260101"])
 @pytest.mark.parametrize("key", ["id", "command"])
 def test_an_odd_name_is_no_record_of_ours(key: str, odd: object) -> None:
@@ -266,44 +219,6 @@ def test_a_record_that_is_gone_is_damage() -> None:
     assert parsed(first + LINE.encode() + RUN.encode()).counts == (3, 3)
 
 
-@pytest.mark.parametrize("records", [7, {"lines": 1}, {"lines": -1, "blocks": 0}, {"lines": "1", "blocks": 0}])
-def test_counts_that_are_none_are_damage(records: Any) -> None:
-    with pytest.raises(Damaged):
-        parsed(changed(RUN.encode(), records=records))
-
-
-def test_a_journal_that_another_program_wrote_is_read() -> None:
-    data = b"".join(json.dumps(json.loads(each.encode())).encode() + b"\n" for each in (LINE, BLOCK, RUN))
-    assert blocks_of(parsed(data)) == [(LINE, BLOCK)]
-
-
-def test_fields_of_tomorrow_are_passed_over() -> None:
-    data = changed(LINE.encode(), more=1) + changed(BLOCK.encode(), more=[1]) + changed(RUN.encode(), more={"x": 1})
-    assert blocks_of(parsed(data)) == [(LINE, BLOCK)]
-
-
-def test_a_block_is_ours_by_digest_kind_and_call() -> None:
-    """An image's text may stand in a result or in a prompt; what was taken out is nowhere."""
-    digest = BLOCK.replacement
-    assert BLOCK.identities() == ((digest, Kind.RESULT, "call_1"),)
-    picture = BlockRecord("0123456789ab", 1, ("a",), Kind.IMAGE, "", "", 9, 1, "0123456789abcdef", digest)
-    assert picture.identities() == ((digest, Kind.RESULT, ""), (digest, Kind.IMAGE, ""))
-    gone = BlockRecord("0123456789ab", 1, ("a",), Kind.MIRROR, "", "", 9, 1, "0123456789abcdef0123")
-    assert gone.identities() == ()
-    journal = parsed(LINE.encode() + BLOCK.encode() + picture.encode() + gone.encode() + RUN.encode())
-    assert [list(journal.replaced(key)) for key in (*BLOCK.identities(), *picture.identities())] == [[0], [1], [1]]
-    assert [list(journal.replaced(key)) for key in ((digest, Kind.ARGUMENT, "call_1"), (b"", Kind.MIRROR, ""))] == [
-        [],
-        [],
-    ]
-    assert journal.origin((digest, Kind.RESULT, "call_1")) == BLOCK.origin
-
-
-def test_a_restore_is_a_run_of_its_own() -> None:
-    back = RUN._replace(restored=True, command=Command.RESTORE)
-    assert [run.restored for run in parsed(RUN.encode() + back.encode()).runs] == [False, True]
-
-
 def test_a_journal_that_is_not_there_is_empty(tmp_path: Path) -> None:
     journal = load(tmp_path / "no" / "s.refs.jsonl")
     assert (journal.runs, journal.lengths) == ([], Lengths())
@@ -314,16 +229,6 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with pytest.raises(SessionCompressError):
         load(tmp_path / "link")
-
-
-def test_of_the_runs_in_between_only_what_they_added_is_kept() -> None:
-    """A later run asks what the first and the last say of themselves; endless journals take no endless memory."""
-    runs = [RUN._replace(stats={"turns": number, "unknownMarkersInCalls": number + 1}) for number in range(4)]
-    journal = parsed(b"".join(run.encode() for run in runs))
-    assert [run.stats.get("turns") for run in journal.runs] == [0, None, None, 3]
-    assert [bool(run.policy) for run in journal.runs] == [True, False, False, True]
-    assert [run.store_size for run in journal.runs] == [RUN.store_size] * 4
-    assert journal.runs[0].stats["unknownMarkersInCalls"] == 1
 
 
 def naming(*again: tuple[int, int]) -> bytes:
