@@ -51,7 +51,6 @@ def doubles(data: bytes, mark: bytes = PREFIX) -> list[bytes]:
 
 
 def in_the_last(data: bytes, line: bytes, damage: Callable[[bytes], bytes]) -> bytes:
-    """Return the session with the last of some equal lines damaged."""
     at = data.rindex(line)
     return data[:at] + damage(line) + data[at + len(line) :]
 
@@ -75,7 +74,6 @@ def edited(line: bytes) -> bytes:
 
 
 def reserialised(line: bytes) -> bytes:
-    """Write it as a program does that names the tool."""
     return json.dumps({**json.loads(line), "name": "bash"}, indent=None).encode()
 
 
@@ -151,7 +149,6 @@ def test_one_more_of_them_in_each_run(tmp_path: Path) -> None:
 
 
 def without_the_last(data: bytes, line: bytes) -> bytes:
-    """Return the session without the last of some equal lines."""
     return in_the_last(data, line + b"\n", lambda _: b"")
 
 

@@ -32,13 +32,11 @@ def repository(tmp_path: Path) -> Repository:
 
 
 def command(repository: Repository, *arguments: str, days: int = 0) -> Result:
-    """Run the command in the repository, so many days from now."""
     with chdir(repository.folder), days_ago(-days):
         return CliRunner().invoke(main, arguments, env=repository.environment)
 
 
 def restored(repository: Repository) -> bytes:
-    """Return the session as its originals bring it back."""
     done = command(repository, "restore", NAME)
     assert done.exit_code == 0, done.stderr
     return (repository.folder / NAME).read_bytes()
@@ -55,7 +53,6 @@ def in_a_stash(repository: Repository) -> None:
 
 
 def under_another_stash(repository: Repository) -> None:
-    """Put it aside, and something else after it."""
     in_a_stash(repository)
     (repository.folder / "README").write_text("more\n")
     repository.git("stash", "--quiet")

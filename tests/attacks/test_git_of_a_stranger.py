@@ -60,7 +60,6 @@ class Stranger:
         return ran
 
     def command(self, *arguments: str, at: Path | None = None) -> Result:
-        """Run the command in the workspace, or in another folder."""
         with chdir(at or self.workspace.folder):
             return CliRunner().invoke(main, arguments, env=self.workspace.environment)
 

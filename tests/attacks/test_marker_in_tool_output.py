@@ -81,7 +81,6 @@ def test_a_number_that_is_none(tmp_path: Path, text: str) -> None:
 
 
 def texts(seed: str, number: int) -> list[str]:
-    """Return texts of the grammar's own pieces."""
     dice = random.Random(seed)
     inside = ("".join(dice.choices(PIECES, k=dice.randrange(1, 9))) for _ in range(number))
     return [dice.choice(("", PIECES[0])) + each + dice.choice(("", "]]")) for each in inside]

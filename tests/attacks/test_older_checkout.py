@@ -95,7 +95,6 @@ def test_a_tool_that_printed_a_marker_changes_nothing(tmp_path: Path) -> None:
 
 
 def edited(line: bytes) -> bytes:
-    """Return a rewritten line as an editor leaves it."""
     return line.replace(b'"timestamp"', b'"timestamp" ', 1)
 
 
@@ -105,7 +104,6 @@ def reserialised(line: bytes) -> bytes:
 
 
 def torn(line: bytes) -> bytes:
-    """Return as much of a rewritten line as a disk that was full took."""
     return line[: len(line) // 2] + b"\n"
 
 

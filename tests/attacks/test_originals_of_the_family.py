@@ -35,7 +35,6 @@ def run(home: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def log(name: str) -> str:
-    """Return a text that is shortened, but for its ends."""
     return texts.log_lines(random.Random(name), 120)
 
 
@@ -67,7 +66,6 @@ def gemini(parent: Path) -> bytes:
 
 
 def changed(parent: Path, change: Callable[[int, Any], Any]) -> bytes:
-    """Return a session's lines, each as it becomes."""
     lines = enumerate(map(json.loads, split(parent.read_bytes())))
     return b"".join(json.dumps(change(*each), separators=(",", ":")).encode() + b"\n" for each in lines)
 
@@ -79,7 +77,6 @@ def pi(parent: Path) -> bytes:
 
 
 def omp(parent: Path) -> bytes:
-    """Return a fork that names the id of its parent."""
     was = json.loads(split(parent.read_bytes())[0])
     header = {**was, "id": "fork-of-omp", "parentSession": was["id"]}
     return b"".join([json.dumps(header).encode() + b"\n", *split(parent.read_bytes())[1:]])
@@ -169,7 +166,6 @@ def texts_in(value: Any) -> list[str]:
 
 
 def long_texts(data: bytes) -> list[str]:
-    """Return the texts of several lines in a session."""
     return [text for line in split(data) for text in texts_in(json.loads(line)) if "\n" in text]
 
 
@@ -260,7 +256,6 @@ def strangers(home: Path, parent: Path, _: Path) -> None:
 
 
 def linked(home: Path, parent: Path, child: Path) -> None:
-    """Let our folder in the clone lead to the user's."""
     (child.parent / ".sessioncompress").symlink_to(parent.parent / ".sessioncompress")
 
 
@@ -271,14 +266,12 @@ def linked_local(home: Path, parent: Path, child: Path) -> None:
 
 
 def linked_files(home: Path, parent: Path, child: Path) -> None:
-    """Let the files of a store in the clone lead to the user's."""
     (child.parent / ".sessioncompress/local-00000000").mkdir(parents=True)
     for each in (store_in(parent).originals, store_in(parent).journal):
         (child.parent / ".sessioncompress/local-00000000" / each.name).symlink_to(each)
 
 
 def linked_file(home: Path, parent: Path, child: Path) -> None:
-    """Let the clone hold a link to the user's session, and name that."""
     (child.parent / parent.name).symlink_to(parent)
 
 

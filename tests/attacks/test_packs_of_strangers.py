@@ -201,7 +201,6 @@ def own(repository: Repository) -> None:
 
 
 def from_an_archive(repository: Repository) -> None:
-    """Put it where the first version did, as a stranger's archive may."""
     packs_of(repository.folder).rename(repository.folder / FOLDER / PACKS)
 
 

@@ -390,7 +390,6 @@ _BUILT: dict[str, str] = {
 
 
 def modules() -> Iterator[tuple[str, Path]]:
-    """Yield the modules of the package by their names without its own."""
     for path in sorted(_ROOT.rglob("*.py")):
         yield ".".join(path.relative_to(_ROOT).with_suffix("").parts), path
 
@@ -444,7 +443,6 @@ PATTERNS = compiled()
 
 
 def row(table: dict[str, Any], name: str) -> Any:
-    """Return what a table has for a pattern, or for its module."""
     return table.get(name, table.get(name.rpartition(".")[0]))
 
 

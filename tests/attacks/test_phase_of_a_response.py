@@ -103,5 +103,4 @@ def test_every_phase_stays(agent: str, tmp_path: Path) -> None:
 
 
 def read(data: bytes) -> Any:
-    """Return a document, or the entries of a session."""
     return json.loads(data) if data.startswith(b"{\n") else [json.loads(line) for line in data.splitlines()]

@@ -87,7 +87,6 @@ class Victim:
         return as_user(self.environment, self.clone, *arguments)
 
     def sees(self) -> set[str]:
-        """Return what of the clone would be in a commit of all."""
         self.run("git", "add", "--all")
         return set(self.run("git", "ls-files").stdout.split())
 
@@ -105,7 +104,6 @@ def hidden_sessions(victim: Victim) -> int:
 
 
 def sees_of_stores(victim: Victim) -> set[str]:
-    """Return what of our folder would be in a commit of all."""
     return {each for each in victim.sees() if FOLDER in Path(each).parts}
 
 

@@ -229,7 +229,6 @@ def compressed(path: Path, tool: str, given: Mapping[str, str], output: str) -> 
 
 
 def output_of(lines: tuple[str, ...]) -> str:
-    """Return the output of a run that goes on after these lines."""
     return "\n".join(piece for line in lines for piece in (LOG, line)) + "\n" + LOG
 
 

@@ -28,12 +28,10 @@ POLICY = PRESETS["low-cost"]
 
 
 def longer(content: bytes) -> bytes:
-    """Return what an agent saves after one more message."""
     return _with_a_message(content, 3000)
 
 
 def shorter(content: bytes) -> bytes:
-    """Return what an agent saves after it took most messages out."""
     return _with_a_message(content, 1, keep=3)
 
 

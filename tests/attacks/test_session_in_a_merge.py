@@ -18,7 +18,6 @@ SIDES = (b"<<<<<<< HEAD\n", b"=======\n", b">>>>>>> a branch\n")
 
 
 def merged(lines: list[bytes], at: int, marks: tuple[bytes, ...] = SIDES) -> bytes:
-    """Return lines with those of git around two of them."""
     return b"".join([*lines[:at], marks[0], lines[at], marks[1], lines[at + 1], *marks[2:], *lines[at + 2 :]])
 
 

@@ -62,13 +62,11 @@ def session(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Path:
-    """Return a backup folder that is there and empty."""
     (tmp_path / "kept").mkdir()
     return tmp_path / "kept"
 
 
 def marker_in(session: Path) -> str:
-    """Return what a marker in the session names."""
     found = re.search(rb"sessioncompress show ([0-9a-f]+)", session.read_bytes())
     assert found is not None
     return found[1].decode()

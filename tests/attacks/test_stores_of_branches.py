@@ -180,7 +180,6 @@ def worktree(mine: Repository) -> None:
 
 
 def stash(mine: Repository) -> None:
-    """Put aside all that is ignored too, and take it back."""
     mine.git("stash", "--quiet", "--all")
     assert stores_of(mine.folder / NAME) == []
     mine.git("stash", "pop", "--quiet")

@@ -44,7 +44,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def one(*args: object) -> dict[str, object]:
-    """Return what the command says of the one file."""
     (found,) = json.loads(run(*args, "--json").stdout)["files"]
     return dict(found)
 

@@ -32,13 +32,11 @@ def put(repository: Repository, name: str) -> None:
 
 
 def command(repository: Repository, *arguments: str) -> Result:
-    """Run the command in the folder of the sessions."""
     with chdir(repository.folder / "sessions"):
         return CliRunner().invoke(main, arguments, env=repository.environment)
 
 
 def sees(repository: Repository) -> set[str]:
-    """Return what git would add of all that lies beside the sessions."""
     asked = ("ls-files", "-z", "--others", "--cached", "--exclude-standard", "--", ":(glob)**/.sessioncompress/**")
     return {name for name in repository.git(*asked).split("\0") if name}
 

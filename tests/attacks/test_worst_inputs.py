@@ -42,13 +42,11 @@ SHAPES: dict[str, Callable[[int], bytes]] = {}
 
 
 def shape(build: Callable[[int], bytes]) -> Callable[[int], bytes]:
-    """Put a session that is built of about so many bytes into the table."""
     SHAPES[build.__name__.replace("_", " ")] = build
     return build
 
 
 def pieces(size: int, make: Callable[[int], Any]) -> list[Any]:
-    """Return so many different pieces that their JSON comes to a size."""
     return list(_pieces(size, make))
 
 
@@ -85,14 +83,12 @@ def claude(content: str, shown: Any = None) -> bytes:
 
 
 def codex(arguments: Any) -> bytes:
-    """Return a rollout with a call of these arguments."""
     rollout = Rollout().user("go")
     rollout.function("shell", arguments, "x" * 3_000)
     return rollout.user("and now?").end("Nothing.").bytes()
 
 
 def marked(number: int) -> str:
-    """Return a text in a marker's form that is none of ours."""
     return f"[[sessioncompress: {number} lines, 5 bytes, kept on disk: sessioncompress show 7f3a91c2e05b]]"
 
 
@@ -372,7 +368,6 @@ def test_time_grows_as_the_session_does(
 
 
 def _slow(quarter: list[float], whole: list[float]) -> dict[str, tuple[float, float]]:
-    """Return the commands that take too long, with their seconds."""
     took = {" ".join(command): both for command, both in zip(_LIFE, zip(quarter, whole, strict=True), strict=True)}
     return {name: both for name, both in took.items() if both[1] > max(_SOON, _MOST * both[0])}
 

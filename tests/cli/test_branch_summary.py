@@ -25,7 +25,6 @@ LIST = f"""\
 
 @pytest.fixture
 def session(here: Path) -> Path:
-    """Put a session of two branches into the folder."""
     return write(here, MADE.data)
 
 

@@ -85,7 +85,6 @@ def test_the_line_of_a_session(stats: BudgetStats, window: str, expected: str) -
 
 
 def much(made: PiSession, turns: int) -> PiSession:
-    """Add turns of three messages each, with long results."""
     for number in range(turns):
         made.user(f"Part {number}.")
         made.step("bash", {"command": f"make {number}"}, texts.log_lines(dice("budget", number), 120))

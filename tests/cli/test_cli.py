@@ -100,7 +100,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def session(here: Path) -> Path:
-    """Put a session that gets much smaller into the folder."""
     return put(here / "session.jsonl")
 
 
@@ -145,14 +144,12 @@ def document(*arguments: str | Path) -> Any:
 
 
 def one(*arguments: str | Path) -> Any:
-    """Return what the JSON document says of the one file."""
     files = document(*arguments)["files"]
     assert len(files) == 1
     return files[0]
 
 
 def references(path: Path, kind: Kind = Kind.RESULT) -> list[str]:
-    """Return the references of one kind that a session's journal holds."""
     return [block.ref for _, block in blocks_of(journals.load(store_in(path).journal)) if block.kind is kind]
 
 
@@ -265,7 +262,6 @@ def test_the_total_of_a_later_run_is_compared_with_the_total_before(session: Pat
 
 
 def lying(folder: Path) -> int:
-    """Return the bytes of all files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 

@@ -42,13 +42,11 @@ def sessions(bucket: Any) -> Any:
 
 
 def full(bucket: Any) -> dict[str, bytes]:
-    """Read all that is not empty, but for packs."""
     found = {key: content(bucket, key) for key in keys(bucket) if "/packs/" not in key}
     return {key: data for key, data in found.items() if data}
 
 
 def packs(bucket: Any) -> list[str]:
-    """List the objects of packs that are not empty."""
     return [key for key in keys(bucket) if "/packs/" in key and content(bucket, key)]
 
 

@@ -93,7 +93,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write a few sessions, and work beside them: the workers do not."""
     monkeypatch.chdir(tmp_path)
     return sessions(tmp_path, FEW, 0.3)
 
@@ -107,7 +106,6 @@ def sessions(folder: Path, number: int, megabytes: float) -> Path:
 
 
 def files(out: str) -> list[dict[str, Any]]:
-    """Return what a document says of each session."""
     found: list[dict[str, Any]] = json.loads(out)["files"]
     return found
 

@@ -41,7 +41,6 @@ PROTECTING: dict[str, Any] = {"turnThresholdBeforeCompress": 100, "protectTokens
 
 @pytest.fixture(autouse=True)
 def keeps_little(here: Path) -> Path:
-    """Let short sessions be cut, by the policy of the folder."""
     return policy(here / "compression.json", compact=KEEPS_LITTLE)
 
 

@@ -41,13 +41,11 @@ ROWS = [
 
 @pytest.fixture
 def work(here: Path) -> Path:
-    """Make a folder of three sessions in the working folder."""
     packs.sessions_in(here / "s")
     return here / "s"
 
 
 def claude(words: str) -> bytes:
-    """Return a session of Claude Code that begins with these words."""
     made = ClaudeSession()
     made.user(words)
     return made.bytes()
@@ -306,7 +304,6 @@ def test_what_is_back_already(here: Path, name: str) -> None:
 
 
 def packed_id(home: Path) -> str:
-    """Return the id of the one session that is packed below a folder."""
     (index,) = home.rglob("*.index")
     return str(json.loads(index.read_text().splitlines()[1])["id"])
 

@@ -288,7 +288,6 @@ class Hooked:
 
 @pytest.fixture
 def hooked(repository: Repository, tmp_path: Path) -> Callable[..., Hooked]:
-    """Return what installs a hook in the repository."""
     return lambda hook, *arguments: Hooked(repository, tmp_path, hook, *arguments)
 
 

@@ -58,7 +58,6 @@ class Page(HTMLParser):
             self.text += data
 
     def named(self, *names: str) -> Iterator[dict[str, str | None]]:
-        """Yield the attributes of the tags with these names."""
         return (attributes for tag, attributes in self.tags if tag in names)
 
 

@@ -22,14 +22,12 @@ from tests.support.runs import fixture, invoke, run, snapshot, write
 
 
 def put(folder: Path, *names: str) -> list[Path]:
-    """Write sessions, and compress them in one run."""
     paths = [write(folder, fixture("pi-anthropic.jsonl"), f"{name}.jsonl") for name in names]
     run("compress", "--min-size", "0", "-q", *paths)
     return paths
 
 
 def said(result: Result) -> str:
-    """Return what is said of stores, in one line."""
     found = re.search(r"^The stores?.*", result.stderr, re.DOTALL | re.MULTILINE)
     return " ".join(found[0].split()) if found else ""
 
@@ -398,7 +396,6 @@ def test_options_that_do_not_go_together(options: tuple[str, ...], folder: Path)
 
 
 def words_of(line: str) -> list[str]:
-    """Let a shell read the words of a printed command."""
     done = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, check=True)
     return list(map(os.fsdecode, done.stdout.split(b"\0")[:-1]))
 

@@ -210,7 +210,6 @@ def test_what_git_took_by_a_rule_that_is_no_more_is_staged_anew(repository: Repo
 
 
 def patch(repository: Repository, home: Path, name: str) -> None:
-    """Write a patch of what is not staged as pre-commit does."""
     home.mkdir(exist_ok=True)
     (home / name).write_text(repository.git("diff", "--binary"))
 

@@ -59,7 +59,6 @@ def compacts_once(path: Path, options: tuple[str, ...]) -> bool:
 
 @pytest.fixture
 def keeps_little(here: Path) -> Path:
-    """Let short sessions be cut, by the policy of the folder."""
     policy(here / "compression.json", compact=LITTLE, minSavedKB=0, sizeThresholdKB=0)
     return here
 

@@ -87,7 +87,6 @@ def shown(name: str, found: list[Step]) -> str:
 
 
 def row(name: str, found: list[Step]) -> str:
-    """Return the row of the table in docs/explanation/estimates.md."""
     ratios = sorted(step.estimate / step.growth for step in found if step.growth > 0)
     low, half, high = (ratios[len(ratios) * tenth // 10] for tenth in (1, 5, 9))
     return f"| {name} | {len(ratios):,} | {low:.2f} | {half:.2f} | {high:.2f} |"

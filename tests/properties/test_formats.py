@@ -67,7 +67,6 @@ def kinds(form: str) -> list[Any]:
 
 
 def leaves(value: Any) -> Iterator[tuple[JsonPath, Any]]:
-    """Yield the paths of what holds nothing else, and what stands there."""
     for path in paths_in(value):
         leaf = values.at(value, path)
         if not isinstance(leaf, dict | list):

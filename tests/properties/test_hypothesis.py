@@ -82,7 +82,6 @@ FILES = st.sampled_from(["a.py", "b.py", "x/SKILL.md", '"' * 90])
 
 
 def maybe(value: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Return the strategy, now and then something odd instead."""
     return st.integers(0, 24).flatmap(lambda roll: value if roll else ODD)
 
 
@@ -248,7 +247,6 @@ POLICIES = st.builds(
 
 @contextmanager
 def written(data: bytes) -> Iterator[Path]:
-    """Write a session into a folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "session.jsonl"
         path.write_bytes(data)
@@ -282,7 +280,6 @@ def run(path: Path, policy: Policy) -> None:
 
 
 def contents(path: Path) -> dict[str, bytes]:
-    """Return the bytes of all that lies in a session's folder."""
     return {name: found[0] for name, found in snapshot(path).items()}
 
 

@@ -354,7 +354,6 @@ def test_the_threshold_decides_as_ever(tmp_path: Path) -> None:
 
 
 def previews(path: Path) -> list[bool]:
-    """Return of which results more is there than a marker."""
     return [not marker.is_one(text) for text in result_texts(entries(path.read_bytes()))]
 
 

@@ -121,7 +121,6 @@ def tree(module: str) -> ast.Module:
 
 
 def depth_of(module: str) -> int:
-    """Return how far down a module's room stands."""
     return ROOMS.index(module.split(".", maxsplit=1)[0])
 
 

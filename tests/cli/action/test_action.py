@@ -43,7 +43,6 @@ def repository(tmp_path: Path) -> Repository:
 
 @pytest.fixture
 def job(repository: Repository, tmp_path: Path) -> Job:
-    """Return a job in which no package is fetched."""
     return job_in(repository, tmp_path / "job")
 
 
@@ -61,12 +60,10 @@ def command(job: Job, *arguments: str) -> str:
 
 
 def newest_first(folder: Path) -> list[str]:
-    """Return the sessions as `ls -t` lists them."""
     return [path.name for path in sorted(folder.glob("*.jsonl"), key=lambda path: -path.stat().st_mtime_ns)]
 
 
 def document(done: Done) -> dict[str, object]:
-    """Return the document that later steps find."""
     loaded: dict[str, object] = json.loads(Path(done.outputs["json"]).read_bytes())
     return loaded
 
@@ -419,6 +416,5 @@ def with_origin(repository: Repository, folder: Path) -> Path:
 
 
 def stored_with(session: Path) -> tuple[Path, ...]:
-    """Return a session and what lies beside it."""
     files = store_in(session)
     return (session, files.originals, files.journal)

@@ -67,7 +67,6 @@ COMPACTED = CompactStats("sessions/a.jsonl", "pi", Status.COMPACTED, tokens_befo
 
 
 def told(*stats: CompactStats) -> bytes:
-    """Return the document that `compact --json` prints."""
     return orjson.dumps({"files": [to_json(each) for each in stats]})
 
 

@@ -12,7 +12,6 @@ KB = 1024
 
 
 def rows(page: str) -> list[str]:
-    """Return the rows of the table, without its head."""
     return [line for line in page.splitlines() if line.startswith("| <")]
 
 

@@ -39,5 +39,4 @@ def numbered(said: list[Said]) -> list[tuple[int, Said]]:
 def digest(
     said: Iterable[tuple[int, Said]], *, budget: int, splits: bool = False, besides: Besides = NOTHING
 ) -> Summary:
-    """Return the summary of what was said, made without a model."""
     return extract(Notes(said, splits=splits, besides=besides), budget)

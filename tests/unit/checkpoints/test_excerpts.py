@@ -8,7 +8,6 @@ from sessioncompress.checkpoints import excerpts
 
 
 def chosen(where: str, text: str, said: str = "", root: str = "", room: int = 500) -> list[str]:
-    """Return the lines chosen of a text that was written."""
     held = excerpts.Excerpts()
     held.wrote(where, text)
     return excerpts.by_file(excerpts.lines(held.written(), said, root, room), root)

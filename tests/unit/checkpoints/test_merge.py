@@ -12,7 +12,6 @@ from tests.unit.checkpoints.test_digest import section, story
 
 
 def after(summary: Summary | str, *said: Said, budget: int = 3000, splits: bool = False) -> Summary:
-    """Return the summary of an earlier one and what came behind it."""
     text = summary if isinstance(summary, str) else summary.text
     return digest(numbered([Said(Say.SUMMARY, text), *said]), budget=budget, splits=splits)
 

@@ -32,7 +32,6 @@ def session(arguments: Any, tool: str = "write", made: PiSession | None = None, 
 
 
 def one(arguments: Any, policy: Policy = EAGER, **extra: Any) -> Any:
-    """Return what becomes of one call's arguments."""
     return calls(after(session(arguments, **extra), policy))[0]["arguments"]
 
 

@@ -29,26 +29,22 @@ REMINDER = "<system-reminder>\nKeep the gauges quiet.\n</system-reminder>"
 
 
 def claude(source: Any, **more: Any) -> bytes:
-    """Return a session of Claude Code with a document in an old prompt."""
     made = ClaudeSession()
     made.user([{"type": "text", "text": "Read this."}, {"type": "document", "source": source, **more}])
     return made.turn(2).bytes()
 
 
 def gemini(part: Any) -> bytes:
-    """Return a document of Gemini CLI with a part in an old prompt."""
     made = GeminiDocument().message("user", [{"text": "Read this."}, part])
     return made.answer("Yes.").user("And now?").answer("Done.").bytes()
 
 
 def opencode(**part: Any) -> bytes:
-    """Return an export of OpenCode with a file in an old prompt."""
     made = OpenCodeExport().user("Read this.").part("file", **part).assistant().part("text", text="Yes.")
     return made.user("And now?").assistant().part("text", text="Done.").bytes()
 
 
 def chat(part: Any) -> bytes:
-    """Return a chat with a part in an old prompt."""
     made = ChatSession().message("user", [{"type": "text", "text": "Read this."}, part]).message("assistant", "Yes.")
     return made.message("user", "And now?").message("assistant", "Done.").bytes()
 
@@ -224,7 +220,6 @@ def result(*parts: Any, tool: str = "read") -> bytes:
 
 
 def recent() -> bytes:
-    """Return a session whose last prompt has the picture."""
     made = turn(PiSession())
     made.user("What is this?", [image(DATA)])
     return made.bytes()

@@ -211,7 +211,6 @@ def test_the_time_grows_with_the_text(unit: str) -> None:
 
 
 def spent(text: str) -> float:
-    """Return the seconds of CPU that a preview takes."""
     start = time.process_time()
     preview(text, 160, Wording(None), keep=lines_of(text, flagged=True))
     return time.process_time() - start

@@ -115,14 +115,12 @@ def test_a_read_that_returns_hardly_anything_is_no_copy(said: str) -> None:
 
 
 def gemini(*files: str) -> bytes:
-    """Return an old message with reads and their results."""
     made = GeminiDocument().user("Go.")
     made.answer("I look.", *(made.used("read_file", {"file_path": file}, RULES + file) for file in files))
     return made.user("And now?").answer("Done.").bytes()
 
 
 def opencode(*files: str) -> bytes:
-    """Return an old message with reads and their results."""
     made = OpenCodeExport().user("Go.").assistant()
     for file in files:
         made.tool("read", {"filePath": file}, RULES + file)

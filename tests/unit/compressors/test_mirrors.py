@@ -24,7 +24,6 @@ def session(details: Any, tool: str = "edit", made: PiSession | None = None, tim
 
 
 def details(lines: list[Any]) -> list[Any]:
-    """Return the details of all results, MISSING where there are none."""
     results = [entry["message"] for entry in lines if entry.get("message", {}).get("role") == "toolResult"]
     return [message.get("details", "missing") for message in results]
 

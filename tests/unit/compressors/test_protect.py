@@ -197,5 +197,4 @@ def test_the_latest_thinking_is_that_of_a_whole_message() -> None:
 
 
 def one_turn() -> Policy:
-    """Return a policy that protects the last turn."""
     return replace(BALANCED, turn_threshold_before_compress=1)

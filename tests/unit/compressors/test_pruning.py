@@ -27,12 +27,10 @@ Scene = Callable[[], bytes]
 
 
 def pruning(base: Policy = EAGER, **changes: Any) -> Policy:
-    """Return a policy that prunes, all that may go but for what changes."""
     return replace(base, prune=replace(FREE, **changes))
 
 
 def session(*results: str, tool: str = "bash") -> bytes:
-    """Return an old session of steps with these results."""
     return old(steps(*((tool, {"command": f"make {number}"}, each) for number, each in enumerate(results))))
 
 
@@ -46,7 +44,6 @@ def steps(*made: tuple[str, dict[str, Any], Any]) -> PiSession:
 
 
 def cleared(data: bytes | PiSession, policy: Policy) -> list[bool]:
-    """Return which results are no more than a marker."""
     return [marker.is_one(each) for each in result_texts(after(data, policy))]
 
 

@@ -28,7 +28,6 @@ def session(build: Callable[[PiSession], object]) -> bytes:
 
 
 def reads(*steps: Step) -> Scene:
-    """Return a scene of steps: tool, arguments, result."""
     return lambda: session(lambda made: [made.step(*step) for step in steps])
 
 

@@ -33,7 +33,6 @@ def texts_of(data: bytes, policy: Policy = EAGER) -> list[str]:
 
 
 def sized(size: int) -> str:
-    """Return a report that takes so many bytes."""
     return ("word " * size)[: size - 2]
 
 

@@ -61,14 +61,12 @@ def start(made: PiSession | None = None) -> PiSession:
 
 
 def end(made: PiSession) -> PiSession:
-    """Add the latest thinking and a turn behind."""
     made.user("And?")
     made.assistant(made.think(LONG), "The latest.")
     return turn(made)
 
 
 def without_result() -> PiSession:
-    """Return a session in which a call was never answered."""
     made = start()
     made.assistant(made.think(LONG), made.call("bash", {"command": "sleep"}))
     return end(made)
@@ -184,7 +182,6 @@ def torn_result() -> PiSession:
 
 
 def only_thinking() -> PiSession:
-    """Return a session with messages that are nothing but reasoning."""
     made = start()
     made.assistant(made.think(LONG))
     return end(made)
@@ -282,14 +279,12 @@ def test_all_or_none(tmp_path: Path, scene: Scene, policy: Policy) -> None:
 
 
 def long_result() -> PiSession:
-    """Return a session with a result that is longer than others."""
     made = start()
     made.step("bash", {"command": "odd"}, OUTPUT * 3, thinking=LONG)
     return end(made)
 
 
 def long_call() -> PiSession:
-    """Return a session with a call that is longer than others."""
     made = start()
     made.step("write", {"path": "a", "content": OUTPUT * 3}, OUTPUT, thinking=LONG)
     return end(made)

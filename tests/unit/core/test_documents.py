@@ -45,7 +45,6 @@ DOCUMENTS: dict[str, Any] = {
 
 
 def pieces(data: bytes) -> list[tuple[int, bytes, bool]]:
-    """Return the pieces of a file with this content."""
     return list(pieces_of(lambda: BytesIO(data), len(data)))
 
 

@@ -107,7 +107,6 @@ def test_which_lines_are_parsed() -> None:
 
 
 def nested(depth: int, inner: str = "1") -> bytes:
-    """Return a value inside so many lists and objects."""
     opened = "".join('{"a":' if number % 3 else "[" for number in range(depth))
     closed = "".join("}" if number % 3 else "]" for number in reversed(range(depth)))
     return f"{opened}{inner}{closed}".encode()

@@ -78,7 +78,6 @@ COMPRESSORS = [import_module(f"{compressors.__name__}.{each.name}") for each in 
 
 
 def worded(note: str) -> list[str]:
-    """Return a compressor's note with all names that may stand in it."""
     found = [note]
     for place, names in NAMED_IN_NOTES.items():
         found = [each.replace(place, name) for each in found for name in names]

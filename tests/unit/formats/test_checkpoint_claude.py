@@ -167,7 +167,6 @@ def cut_at(made: ClaudeSession, text: str) -> Cutting:
 
 
 def read_as(data: bytes) -> tuple[list[int], frozenset[int]]:
-    """Return what the model reads, and what is dead."""
     found = survey_of(data)
     return for_the_model(found), found.shape.dead
 

@@ -48,14 +48,12 @@ def read(entry: Any) -> Line:
 
 
 def line(kind: str, content: Any = None, **more: Any) -> dict[str, Any]:
-    """Return a line of the tree, a message where there is content."""
     known = {"parentUuid": "p", "isSidechain": False, "type": kind, "uuid": "u", "sessionId": "s"}
     message = {} if content is None else {"message": {"role": kind, "id": "msg_1", "content": content}}
     return {**known, **message, "timestamp": "2026-03-02T09:00:00.123Z", **more}
 
 
 def begun() -> ClaudeSession:
-    """Return a session in which the user asked something."""
     made = ClaudeSession()
     made.user("Go.")
     return made
@@ -99,7 +97,6 @@ def attached(kind: str, **fields: Any) -> dict[str, Any]:
 
 
 def shown(copy: Any, **more: Any) -> dict[str, Any]:
-    """Return the line of a result with this copy for the screen."""
     return RESULT | {"toolUseResult": copy} | more
 
 
@@ -351,7 +348,6 @@ def old_agent() -> ClaudeSession:
 
 
 def torn() -> ClaudeSession:
-    """Return a session in which a parent is missing."""
     made = begun()
     made.respond("Yes.")
     return made.branch("gone").turn()
@@ -466,14 +462,12 @@ def thinking_alone() -> ClaudeSession:
 
 
 def newest_thinking() -> ClaudeSession:
-    """Return a session whose newest answer thinks twice."""
     made = begun()
     made.respond(thought(LONG), "Well,", thought(OTHER), "no.")
     return made
 
 
 def asked() -> ClaudeSession:
-    """Return a session in which the user chose."""
     given = {"questions": [{"question": LONG}]}
     return stepped("AskUserQuestion", given, LONG, {"questions": [{"question": LONG}], "answers": {"x": OTHER}})()
 

@@ -42,7 +42,6 @@ def old(change: Change, made: Rollout | None = None) -> bytes:
 
 
 def after(data: bytes, policy: Policy = EAGER) -> bytes:
-    """Return a rollout as a first run leaves it."""
     done = rewritten(data, policy)
     return b"".join(done[number].raw if number in done else raw for number, raw in enumerate(split(data)))
 
@@ -52,7 +51,6 @@ def payloads(data: bytes, *kinds: str) -> list[Any]:
 
 
 def only(data: bytes, kind: str, policy: Policy = EAGER) -> Any:
-    """Return the one payload of that type in the rewritten rollout."""
     (found,) = payloads(after(data, policy), kind)
     return found
 

@@ -54,7 +54,6 @@ ALL = sorted(STORIES)
 
 
 def every() -> list[Format]:
-    """Return all formats in the order of the table."""
     return [format_named(row.name) for row in TABLE]
 
 

@@ -41,7 +41,6 @@ def live(made: GeminiRecords) -> list[dict[str, Any]]:
 
 
 def asked() -> GeminiRecords:
-    """Return a session with two turns, the first with a call."""
     made = GeminiRecords().user("Look.")
     made.steps("I look.", made.used("run_shell_command", {"command": "cat a.log"}, LONG, LONG), thought="Hm. " * 90)
     return made.answer("Silent.").user("And now?").answer("Still.")

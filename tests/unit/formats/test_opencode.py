@@ -21,18 +21,15 @@ PICTURES = [{"type": "file", "mime": "image/png", "url": "data:image/png;base64,
 
 
 def read(made: Any) -> Line:
-    """Read the last message of a builder, or a message."""
     message = made.messages[-1] if isinstance(made, OpenCodeExport) else made
     return read_line(json.dumps(message).encode(), OpenCode().reader(), ended=False)
 
 
 def asked() -> OpenCodeExport:
-    """Return an export in which the user asked something."""
     return OpenCodeExport().user("Go.")
 
 
 def called(tool: str = "bash", output: str = LONG, status: str = "completed", **given: Any) -> OpenCodeExport:
-    """Return an export whose last message is a call."""
     made = asked().assistant().tool(tool, given, output, {"output": output})
     made.messages[-1]["parts"][-1]["state"]["status"] = status
     return made
@@ -59,7 +56,6 @@ def given_back(*attachments: Any, output: str = "Read.") -> OpenCodeExport:
 
 
 def put_in(*texts: str) -> OpenCodeExport:
-    """Return an export whose prompt has texts that the agent put there."""
     made = asked()
     for each in texts:
         made.part("text", text=each, synthetic=True)
@@ -67,7 +63,6 @@ def put_in(*texts: str) -> OpenCodeExport:
 
 
 def attached(mime: str, url: str) -> OpenCodeExport:
-    """Return an export whose prompt has a file."""
     return asked().part("file", mime=mime, url=url)
 
 

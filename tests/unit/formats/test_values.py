@@ -106,7 +106,6 @@ def test_what_is_sent_again_is_read(name: str, entry: Entry, reads: int) -> None
 
 
 def held(data: bytes, media: str) -> dict[str, str]:
-    """Return the part of pi that holds an image or a document."""
     return {"type": "image", "data": b64encode(data).decode(), "mimeType": media}
 
 
@@ -184,7 +183,6 @@ CHANGED: list[tuple[str, str, str]] = [
 
 
 def left(raw: bytes, size: int) -> bytes | None:
-    """Return what is left of a line that comes in pieces of this size."""
     skeleton = Skeleton()
     for start in range(0, len(raw), size):
         skeleton.add(raw[start : start + size])

@@ -28,7 +28,6 @@ def compressed(folder: Path, name: str = "session.jsonl", **policy: Any) -> Path
 
 
 def markers(session: Path) -> list[str]:
-    """Return the markers that stand in a session."""
     return re.findall(r"\[\[sessioncompress: [^\[\]]*\]\]", session.read_text(encoding="utf-8"))
 
 

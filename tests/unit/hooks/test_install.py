@@ -60,7 +60,6 @@ def hook(*words: str, given: str = "", fails: int = 0) -> Result:
 
 
 def everything(home: Path) -> dict[str, bytes]:
-    """Return the files in a home, but for our own."""
     files = (path for path in home.rglob("*") if path.is_file() and ".local" not in path.parts)
     return {str(path.relative_to(home)): path.read_bytes() for path in files}
 

@@ -70,7 +70,6 @@ def put(folder: Path, names: str, size: int = 10) -> list[Found]:
 
 
 def known_or(work: Callable[[Path], str]) -> Callable[[Found], Any]:
-    """Return what knows of `k` at once what it comes to."""
     return lambda found: found.path.stem if found.path.stem == "k" else partial(work, found.path)
 
 

@@ -46,7 +46,6 @@ def dropped(folder: Path, name: str) -> Path:
 
 
 def said_in(data: bytes) -> list[str]:
-    """Return what was said in a session, but for its summary."""
     reader = form_of(data).reader()
     found = [said for raw in units(data) for said in reader.said(json.loads(raw)) if said.say is not Say.SUMMARY]
     return [text for said in found for text in said.contents()]

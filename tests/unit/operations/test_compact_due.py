@@ -25,7 +25,6 @@ PRUNING = Prune(prune_minimum=100, prune_protect=1_000, preserve_recent_messages
 
 
 def by(rule: Rule, prune: Prune | None = None, **numbers: Any) -> Policy:
-    """Return the policy that keeps little, with a rule."""
     return replace(FEW, budget=Budget(rule=rule, **numbers), prune=prune or FEW.prune)
 
 
@@ -35,7 +34,6 @@ OMP = replace(by(Rule.OMP, threshold_tokens=10_000), **PROTECTING)
 
 
 def over(path: Path) -> Policy:
-    """Return the policy for which a session is over its budget by half."""
     limit = budget_session(path, FEW).tokens * 2 // 3
     return replace(OMP, budget=Budget(rule=Rule.OMP, threshold_tokens=limit))
 

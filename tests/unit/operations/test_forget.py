@@ -43,7 +43,6 @@ def gone(folder: Path, policy: Policy = EAGER) -> set[Path]:
 
 
 def kept(path: Path) -> int:
-    """Return how many originals the journal names."""
     return len({each["was"]["sha256"] for each in journal_of(path) if each["type"] == "edit"})
 
 

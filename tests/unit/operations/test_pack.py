@@ -217,7 +217,6 @@ def test_originals_in_a_backup_folder_are_refused(tmp_path: Path) -> None:
 
 
 def whole(name: str) -> bytes:
-    """Return a fixture that names nothing elsewhere."""
     return re.sub(rb"blob:sha256:|artifact://|tool-results", b"x", fixture(name))
 
 

@@ -64,7 +64,6 @@ def session(made: PiSession | None = None) -> PiSession:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Return the file of a session that was compressed."""
     path = write(tmp_path, session())
     compress(path, LONG)
     return path

@@ -151,12 +151,10 @@ def reserialised(data: bytes) -> bytes:
 
 
 def one_altered(data: bytes) -> bytes:
-    """Return the session with one rewritten line altered."""
     return data.replace(b'"toolName":"bash"', b'"toolName":"bash" ', 1)
 
 
 def one_lost(data: bytes) -> bytes:
-    """Return the session without its first rewritten line."""
     lines = split(data)
     number = next(number for number, line in enumerate(lines) if marker.PREFIX_BYTES in line)
     return b"".join(lines[:number] + lines[number + 1 :])
@@ -169,7 +167,6 @@ def without_its_end(data: bytes) -> bytes:
 
 
 def one_cut(data: bytes) -> bytes:
-    """Return the session as far as the middle of a rewritten line."""
     return data[: data.rindex(marker.PREFIX_BYTES)]
 
 
@@ -641,7 +638,6 @@ def test_from_markers_gives_the_texts_of_every_fixture_back(tmp_path: Path, name
 
 
 def values_or_text(data: bytes) -> Any:
-    """Return the values, of lines that Python reads."""
     return values(b"".join(line for line in split(data) if _is_usual(line)))
 
 

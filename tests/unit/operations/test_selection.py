@@ -43,7 +43,6 @@ def put(path: Path, raw: bytes) -> Path:
 
 
 def pi(folder: str | Path, **more: Any) -> bytes:
-    """Return a session of pi that was begun in a folder."""
     header, *rest = PiSession().opening().lines()
     return b"".join([json.dumps({**json.loads(header), "cwd": str(folder), **more}).encode() + b"\n", *rest])
 

@@ -319,7 +319,6 @@ def grown(data: bytes) -> bytes:
 
 
 def python(program: str) -> str:
-    """Write a command that runs a program in Python."""
     return shlex.join([sys.executable, "-S", "-c", program])
 
 

@@ -46,7 +46,6 @@ def session(tmp_path: Path) -> Path:
 
 
 def record_of(path: Path) -> Any:
-    """Return the last record of a checkpoint in the session's journal."""
     return journals.load(store_in(path).journal).checkpoints[-1]
 
 

@@ -42,8 +42,6 @@ def changed(number: int, **facts: Any) -> Change:
 
 
 def secretly(number: int) -> Change:
-    """Return what changes one line without saying so."""
-
     def change(lines: list[Line]) -> None:
         changed(number)(lines)
 

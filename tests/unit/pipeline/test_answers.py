@@ -29,7 +29,6 @@ def pieces(data: bytes) -> Any:
 
 
 def used(sent: int) -> dict[str, Any]:
-    """Return pi's usage of a request that sent so much."""
     return {"input": sent, "output": 10, "cacheRead": 0, "cacheWrite": 0, "totalTokens": sent + 10}
 
 

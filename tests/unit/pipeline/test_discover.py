@@ -22,7 +22,6 @@ __all__ = ["here"]
 
 
 def names(folder: Path) -> list[str]:
-    """Return what is found, from that folder on."""
     return [str(each.path.relative_to(folder)) for each in discover([folder])]
 
 

@@ -43,7 +43,6 @@ def planned(
 
 
 def change(view: View, line: int, saves: int = 4000, group: int = 0, path: JsonPath = ()) -> Change:
-    """Return a change of the first block of a line."""
     block = view.lines[line].blocks[0]
     return Change(line, path or block.path, Treatment.REFERENCE, saves, block, group=group)
 

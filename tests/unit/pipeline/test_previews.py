@@ -19,7 +19,6 @@ from tests.support.runs import compress, compress_again, entries, old, result_te
 
 
 def output(word: str, lines: int = 60) -> str:
-    """Return an output with so many names of its own."""
     return "".join(f"value = call({word}_{number});\n" for number in range(100, 100 + lines))
 
 

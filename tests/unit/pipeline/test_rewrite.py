@@ -158,7 +158,6 @@ def digest(line: bytes) -> str:
 
 
 def journal(*pairs: tuple[bytes, bytes, Place | None]) -> Journal:
-    """Return a journal of originals, their rewritings and places."""
     made = Journal()
     for original, rewritten, place in pairs:
         made.add(LineRecord(digest(original), place, digest(rewritten)))

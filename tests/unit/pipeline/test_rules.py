@@ -41,12 +41,10 @@ def situation(**changes: Any) -> Situation:
 
 
 def saves(tokens: int) -> Callable[[], int]:
-    """Return what says that pruning saves so many tokens."""
     return lambda: tokens
 
 
 def by(rule: Rule, prune: Prune | None = None, **values: Any) -> Policy:
-    """Return the default policy with a rule and its numbers."""
     return replace(BALANCED, budget=Budget(rule=rule, **values), prune=prune or BALANCED.prune)
 
 

@@ -205,7 +205,6 @@ def policy_file(folder: Path, section: Any) -> Path:
 
 
 def load(file: Path, preset: str | None = None) -> Policy:
-    """Read a policy that is named, whatever session it is for."""
     return policy_for(Path("session.jsonl"), file, preset)
 
 

@@ -34,14 +34,12 @@ def write(path: Path, section: Mapping[str, Any]) -> Path:
 
 @pytest.fixture
 def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return where the user's configuration lies, once it is written."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
     return tmp_path / "configuration" / "sessioncompress" / "config.json"
 
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """Return a folder that came from elsewhere."""
     (tmp_path / "clone" / "sessions").mkdir(parents=True)
     return tmp_path / "clone"
 

@@ -92,7 +92,6 @@ with open(sys.argv[1], "ab", buffering=0) as file:
 
 @contextmanager
 def appending(path: Path, count: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Let another process append numbered lines during a block."""
     command = [sys.executable, "-c", BY_DESCRIPTOR, str(path), str(count)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         yield process

@@ -280,7 +280,6 @@ def test_the_time_grows_with_the_rows_that_runs_name() -> None:
 
 
 def of_checkpoints(number: int) -> bytes:
-    """Write the journal of so many checkpoints."""
     run = RUN._replace(store_size=0, id="").encode()
     made = (CheckpointRecord("pi", "extractive", "tokens", (f"{each:064x}",), (), (9, 5)) for each in range(number))
     return b"".join(record.encode() + run for record in made)

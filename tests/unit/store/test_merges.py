@@ -54,7 +54,6 @@ class Sides:
         return store_in(path).journal.read_bytes().removeprefix(self.base.journal.read_bytes())
 
     def journal(self, form: bytes) -> None:
-        """Let our journal be both sides' additions in some form."""
         merged = form.replace(b"OURS", self.added(self.ours)).replace(b"THEIRS", self.added(self.theirs))
         store_in(self.ours).journal.write_bytes(self.base.journal.read_bytes() + merged)
 
@@ -124,7 +123,6 @@ MEETINGS: dict[str, Meeting] = {
 
 
 def everything(store: Store, path: Path) -> tuple[bytes, ...]:
-    """Return the bytes of a session and of what lies beside it."""
     return tuple(each.read_bytes() for each in (path, store.originals, store.journal))
 
 

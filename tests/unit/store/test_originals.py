@@ -28,7 +28,6 @@ def noise(size: int, seed: int = 1) -> bytes:
 
 
 def printed(lines: list[bytes]) -> bytes:
-    """Return what zstd alone prints of them: each ends as a line does."""
     return b"".join(line if line.endswith(b"\n") else line + b"\n" for line in lines)
 
 

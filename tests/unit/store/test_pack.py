@@ -42,7 +42,6 @@ def packed(folder: Path, files: dict[str, bytes], families: dict[str, str] | Non
 
 @contextmanager
 def reader(archive: Path, *entries: Entry) -> Iterator[PackReader]:
-    """Read an archive by an index of these sessions."""
     with packs.opened(archive) as span:
         yield PackReader(span, Index(archive.stat().st_size, entries))
 
@@ -177,13 +176,11 @@ def test_a_damaged_archive_is_noticed(tmp_path: Path, at: float) -> None:
 
 
 def rows_of(*members: tuple[str, ...]) -> list[bytes]:
-    """Write an index of sessions with these files, as its rows."""
     index = Index(5, tuple(entry(title="é", members=tuple(map(member, names))) for names in members))
     return index.written().splitlines(keepends=True)
 
 
 def told(names: str | Sequence[str]) -> bytes:
-    """Write an index of one session with these files."""
     return b"".join(rows_of((names,) if isinstance(names, str) else tuple(names)))
 
 

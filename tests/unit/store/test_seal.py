@@ -41,7 +41,6 @@ def record(name: str) -> bytes:
 
 
 def sealed_run(*names: str) -> bytes:
-    """Return the record of a run that wrote these line records."""
     run = RunRecord("2026", "1.0", {}, 100, 50, 0, 0, {}, records=(len(names), 0), command="compress")
     return list(sealed(map(record, names), run, Path("s.history"), 0))[-1]
 
