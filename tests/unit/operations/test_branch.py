@@ -13,7 +13,6 @@ from sessioncompress.errors import Damaged, Refused
 from sessioncompress.formats.base import Format
 from sessioncompress.operations.branch import places, summarize_branch
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store.layout import store_in
@@ -65,16 +64,6 @@ def test_a_second_run_writes_nothing(tmp_path: Path) -> None:
         stats = summarize_branch(path, to=to)
         assert (stats.status, reason in stats.reason) == (Status.UNCHANGED, True)
     assert snapshot(path) == before
-
-
-def test_a_dry_run_says_what_a_run_does_and_writes_nothing(tmp_path: Path) -> None:
-    path = write(tmp_path, MADE.data)
-    before = snapshot(path)
-    said = summarize_branch(path, dry_run=True)
-    assert said.status is Status.WOULD_SUMMARIZE
-    assert snapshot(path) == before
-    done = summarize_branch(path)
-    assert replace(done, status=said.status, run="") == said
 
 
 def test_what_the_policy_switches_off_is_skipped(tmp_path: Path) -> None:
@@ -152,14 +141,6 @@ def test_a_summary_that_the_reader_does_not_see_is_not_written(
 
 
 # The way back
-
-
-def test_restore_takes_it_out(tmp_path: Path) -> None:
-    path = write(tmp_path, MADE.data)
-    summarize_branch(path)
-    verify_session(path)
-    assert restore_session(path).checkpoints_removed == 1
-    assert path.read_bytes() == MADE.data
 
 
 def test_what_was_said_on_it_is_hung_where_it_hung(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from msgspec.structs import replace
 
 from sessioncompress.errors import IsALink, SessionCompressError, UsageError
 from sessioncompress.operations import forget
@@ -18,7 +17,7 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.pipeline.discover import compressed
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import packing
-from sessioncompress.store.layout import FOLDER, store_in
+from sessioncompress.store.layout import FOLDER
 from sessioncompress.store.packing import Pack
 from sessioncompress.store.places import Place
 from tests.support import packs
@@ -83,38 +82,6 @@ def test_what_came_back_in_part_is_lost(tmp_path: Path) -> None:
     originals, lost = costs(path)
     assert originals == number
     assert 0 < lost < number
-
-
-@pytest.mark.parametrize("elsewhere", [None, "backup"], ids=["beside", "in a backup folder"])
-@pytest.mark.parametrize("left", ["both", "originals", "journal"])
-def test_what_a_session_that_is_gone_left_is_found_and_deleted(
-    tmp_path: Path, elsewhere: str | None, left: str
-) -> None:
-    """By its path, and in a walk; that of others stays."""
-    policy = replace(EAGER, backup_dir=elsewhere and str(tmp_path / elsewhere))
-    folder = tmp_path / "deep" / "down"
-    folder.mkdir(parents=True)
-    path, other = write(folder, session()), write(folder, session(), "other.jsonl")
-    for each in (path, other):
-        compress(each, policy)
-    assert gone(tmp_path, policy) == set()
-    path.unlink()
-    files = store_in(path, tmp_path / elsewhere if elsewhere else None)
-    if left != "both":
-        (files.journal if left == "originals" else files.originals).unlink()
-    assert gone(tmp_path, policy) == {path}
-    before = snapshot(tmp_path / "any")
-    would = forget_session(path, policy, dry_run=True)
-    assert snapshot(tmp_path / "any") == before
-    assert would.gone
-    assert (would.originals > 0) == (left != "journal")
-    assert would.originals_lost == would.originals
-    assert forget_session(path, policy) == would
-    assert not files.originals.exists()
-    assert not files.journal.exists()
-    assert gone(tmp_path, policy) == set()
-    restore_session(other, policy)
-    assert other.read_bytes() == session().bytes()
 
 
 def test_late_links_of_a_session_that_is_gone_go_too(tmp_path: Path) -> None:

@@ -130,21 +130,6 @@ def test_each_is_found_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert len(list(sessions(ALL))) == 1
 
 
-def test_by_project(home: Path, tmp_path: Path) -> None:
-    """Begun in the folder or below it, links resolved on both sides; a name that only starts alike is another's."""
-    project = tmp_path / "work" / "quay"
-    folders = ["", "/src", "side", "/..", "/../quay/src/", "/\0"]
-    for number, folder in enumerate([*(f"{project}{each}" for each in folders), "quay", "", "/"]):
-        put(home / f".pi/agent/sessions/x/{number}.jsonl", pi(folder))
-    project.mkdir()
-    (tmp_path / "link").symlink_to(project)
-    put(home / ".pi/agent/sessions/x/linked.jsonl", pi(tmp_path / "link" / "src"))
-    meant = {"0.jsonl", "1.jsonl", "4.jsonl", "linked.jsonl"}
-    assert set(found(Selection(project=project))) == meant
-    assert set(found(Selection(project=tmp_path / "link"))) == meant
-    assert set(found(Selection(project=Path("quay")))) == meant
-
-
 PRINTED = [
     *(("D:\\quay", "D:\\quay"), ("https://quay", "https://quay"), ("/a\x1b", "/a\\x1b"), ("", "-")),
     (hashlib.sha256(b"/quay").hexdigest(), f"sha256:{hashlib.sha256(b'/quay').hexdigest()[:12]}"),

@@ -64,22 +64,6 @@ def states(path: Path) -> dict[str, State]:
     return {run.run: run.state for run in history(session_runs(path))}
 
 
-def test_the_newest_run_goes_and_then_the_one_before_it(tmp_path: Path) -> None:
-    """Each time the session is as it was before, with what was appended since."""
-    path, made, before = grown(tmp_path, (EAGER, EAGER, EAGER), (ONE, TWO, THREE))
-    append(path, turn(made))
-    for number, name in ((2, THREE), (1, TWO), (0, ONE)):
-        said = restore_session(path, run=name, dry_run=True)
-        done = undo(path, name)
-        assert replace(said, status=done.status, store_size=done.store_size) == done
-        since = b"".join(made.lines()[before[number].count(b"\n") :])
-        assert path.read_bytes() == before[number] + since
-        verify_session(path)
-        assert restore_session(path, run=name).reason == f"the run {name} was undone already"
-    assert path.read_bytes() == made.bytes()
-    assert set(states(path).values()) == {State.RESTORED}
-
-
 def test_what_the_second_run_cleared_is_as_the_first_one_left_it(tmp_path: Path) -> None:
     """Of what stood between them the store keeps every line that the second one rewrote."""
     path, made, before = grown(tmp_path, (EAGER, PRUNES), (ONE, TWO))

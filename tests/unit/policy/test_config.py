@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from sessioncompress.errors import UsageError
 from sessioncompress.policy import file
 from sessioncompress.policy.file import KEYS, keys_of
-from sessioncompress.policy.model import BALANCED, PRESETS, Limits, Placeholder, Policy, Rule, differences, with_options
+from sessioncompress.policy.model import BALANCED, PRESETS, Limits, Placeholder, Policy, Rule, differences
 from sessioncompress.policy.sources import policy_for
 
 SECTIONS = {key: each.section for key, each in KEYS.items() if each.section}
@@ -357,31 +357,6 @@ def test_what_a_policy_writes_it_reads(tmp_path: Path, preset: str) -> None:
     written = file.to_mapping(policy)
     assert load(policy_file(tmp_path, written), preset) == policy
     assert set(written) == set(KEYS)
-
-
-def test_the_nearest_policy_above_a_session_counts(tmp_path: Path) -> None:
-    """Beside the session, else in the nearest folder above it."""
-    deep = tmp_path / "a" / "b"
-    deep.mkdir(parents=True)
-    policy_file(tmp_path, {"protectTokens": 1})
-    assert policy_for(deep / "s.jsonl", None, None).protect_tokens == 1
-    policy_file(tmp_path / "a", {"protectTokens": 2})
-    assert policy_for(deep / "s.jsonl", None, None).protect_tokens == 2
-    own = tmp_path / "own"
-    own.mkdir()
-    assert policy_for(deep / "s.jsonl", policy_file(own, {"protectTokens": 3}), None).protect_tokens == 3
-
-
-def test_options_of_the_command_line_change_what_they_name() -> None:
-    """Those that were not given change nothing."""
-    assert with_options(BALANCED, {"keep_turns": None, "no_backup": False}) == BALANCED
-    changed = with_options(BALANCED, {"keep_turns": 0, "protect_tokens": 0, "no_backup": True, "min_size": 1})
-    assert changed.turn_threshold_before_compress == 0
-    assert changed.protect_tokens == 0
-    assert not changed.keep_backup
-    assert changed.size_threshold_kb == 1
-    eunice = with_options(BALANCED, {"rule": "eunice", "target_tokens": 9})
-    assert (eunice.budget.rule, eunice.budget.target_tokens) == (Rule.EUNICE, 9)
 
 
 @pytest.mark.parametrize("limit", [0, 1, 255, 256, 300, 10_000])

@@ -8,14 +8,7 @@ import pytest
 
 from sessioncompress.core.text import printable
 from sessioncompress.errors import (
-    Damaged,
     FileFailed,
-    InUse,
-    IsALink,
-    NotASession,
-    Refused,
-    SessionCompressError,
-    Unsupported,
     UsageError,
 )
 
@@ -29,24 +22,6 @@ def test_rendering() -> None:
     assert (
         str(UsageError("no such key; is it x?", state="Nothing is done.")) == "no such key; is it x? Nothing is done."
     )
-
-
-@pytest.mark.parametrize(
-    ("kind", "code"),
-    [
-        (UsageError, 2),
-        (FileFailed, 3),
-        (Refused, 4),
-        (InUse, 4),
-        (NotASession, 4),
-        (IsALink, 4),
-        (Unsupported, 4),
-        (Damaged, 5),
-    ],
-)
-def test_exit_codes(kind: type[SessionCompressError], code: int) -> None:
-    """Each kind of error leads to the exit code of the contract."""
-    assert kind("x").exit_code == code
 
 
 @pytest.mark.parametrize(

@@ -168,32 +168,6 @@ def test_a_session_in_use_is_not_packed(folder: Path) -> None:
     assert in_packs(folder) == ["below/three.jsonl", "one.jsonl"]
 
 
-def test_a_later_run_makes_a_new_pack(folder: Path) -> None:
-    """It never touches one that is good."""
-    (folder / "two.jsonl").rename(folder.parent / "two.jsonl")
-    pack(folder)
-    (first,) = packs_in(folder)
-    content = first.archive.read_bytes()
-    (folder.parent / "two.jsonl").rename(folder / "two.jsonl")
-    pack(folder)
-    assert len(packs_in(folder)) == 2
-    assert first.archive.read_bytes() == content
-    assert in_packs(folder) == ["below/three.jsonl", "one.jsonl", "two.jsonl"]
-
-
-def test_a_part_comes_back(folder: Path) -> None:
-    """The pack stays as long as it holds any."""
-    was = state(folder)
-    pack(folder)
-    (one,) = unpack_sessions(meant_by([str(folder / "one.jsonl")]))
-    assert one.error is None
-    assert state(folder) == {name: file for name, file in was.items() if "one" in name}
-    assert in_packs(folder) == ["below/three.jsonl", "two.jsonl"]
-    unpack(folder)
-    assert state(folder) == was
-    assert not packs_of(folder).exists()
-
-
 def test_nothing_is_overwritten(folder: Path) -> None:
     """Another file in the place stays, and the packed one stays packed; the same bytes are no other."""
     was = state(folder)
@@ -309,19 +283,6 @@ def test_an_archive_that_lost_its_index_has_it_at_its_end(folder: Path) -> None:
     assert [each.error for each in unpack(folder)] == [None]
     (folder / "four.jsonl").unlink()
     assert state(folder) == was
-
-
-def test_an_archive_without_its_index_is_told_of(folder: Path) -> None:
-    pack(folder)
-    (one,) = packs_in(folder)
-    without_tail(one.archive)
-    (told,) = packing.packs_in(Disk(folder))
-    assert isinstance(told, Damaged)
-    assert (told.where, told.what) == (str(one.archive), "its index is missing")
-    write(folder, session("Look at part 3."), "one.jsonl")
-    assert [str(each.error) for each in pack(folder)] == [str(told), "None"]
-    assert one.archive.exists()
-    assert not (folder / "one.jsonl").exists()
 
 
 @pytest.mark.parametrize("size", ["larger", "smaller"])
