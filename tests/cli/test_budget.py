@@ -22,24 +22,9 @@ from tests.support.runs import FIXTURES, append, fixture, snapshot, split, turn,
 __all__ = ["here"]
 
 FIELDS = {
-    "path",
-    "format",
-    "model",
-    "limitsFrom",
-    "rule",
-    "decision",
-    "reason",
-    "tokens",
-    "tokensEstimated",
-    "tokensRecorded",
-    "recordedIsStale",
-    "contextWindow",
-    "outputLimit",
-    "usable",
-    "utilisation",
-    "messages",
-    "messagesSince",
-    "secondsSince",
+    *("path", "format", "model", "limitsFrom", "rule", "decision", "reason", "tokens", "tokensEstimated"),
+    *("tokensRecorded", "recordedIsStale", "contextWindow", "outputLimit", "usable", "utilisation", "messages"),
+    *("messagesSince", "secondsSince"),
 }
 STATS = BudgetStats(
     "s.jsonl",

@@ -34,38 +34,11 @@ from tests.support.session import PiSession
 from tests.support.texts import ONE, OTHER
 
 FILE_FIELDS = {
-    "path",
-    "format",
-    "status",
-    "reason",
-    "run",
-    "originalSize",
-    "compressedSize",
-    "storeSize",
-    "originalsSize",
-    "storeAdded",
-    "ratio",
-    "compressedShare",
-    "toolCallsCompressed",
-    "toolResultsCompressed",
-    "toolResultsCleared",
-    "thinkingBlocksRemoved",
-    "imagesReplaced",
-    "mirrorsReplaced",
-    "redundanciesEliminated",
-    "tokensBefore",
-    "tokensAfter",
-    "tokensUncached",
-    "tokensRecorded",
-    "removableBytes",
-    "removedBytes",
-    "protectedBytes",
-    "lines",
-    "linesChanged",
-    "linesNotUnderstood",
-    "imitatedMarkers",
-    "blobsOutOfReach",
-    "markersWithoutJournal",
+    *("path", "format", "status", "reason", "run", "originalSize", "compressedSize", "storeSize", "originalsSize"),
+    *("storeAdded", "ratio", "compressedShare", "toolCallsCompressed", "toolResultsCompressed", "toolResultsCleared"),
+    *("thinkingBlocksRemoved", "imagesReplaced", "mirrorsReplaced", "redundanciesEliminated", "tokensBefore"),
+    *("tokensAfter", "tokensUncached", "tokensRecorded", "removableBytes", "removedBytes", "protectedBytes", "lines"),
+    *("linesChanged", "linesNotUnderstood", "imitatedMarkers", "blobsOutOfReach", "markersWithoutJournal"),
 }
 TOTAL_FIELDS = FILE_FIELDS - {"path", "format", "status", "reason", "run", "tokensRecorded"}
 SIZES = r"[\d,]+ KB"
@@ -1528,22 +1501,9 @@ def test_verify_as_json(compressed: Path) -> None:
     assert (file.pop("path"), file.pop("format"), file["linesWithoutOriginal"]) == ("session.jsonl", "pi", 0)
     assert file["originals"] == file["linesRewritten"] > 0
     assert set(file) == {
-        "lines",
-        "linesNotUnderstood",
-        "linesRewritten",
-        "linesWithoutOriginal",
-        "originals",
-        "blocks",
-        "unknownMarkers",
-        "linesNotThere",
-        "markersOfRelatives",
-        "openToOthers",
-        "foreignFiles",
-        "notUnderstoodAt",
-        "changed",
-        "wasChanged",
-        "elsewhere",
-        "madeElsewhere",
+        *("lines", "linesNotUnderstood", "linesRewritten", "linesWithoutOriginal", "originals", "blocks"),
+        *("unknownMarkers", "linesNotThere", "markersOfRelatives", "openToOthers", "foreignFiles", "notUnderstoodAt"),
+        *("changed", "wasChanged", "elsewhere", "madeElsewhere"),
     }
 
 

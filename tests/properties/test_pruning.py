@@ -50,21 +50,9 @@ PRUNING = replace(EAGER, prune=ALL)
 NATIVE = replace(PRUNING, prune=replace(ALL, placeholder=Placeholder.NATIVE))
 
 FIXTURES = [
-    "pi-anthropic.jsonl",
-    "pi-compacted.jsonl",
-    "pi-responses.jsonl",
-    "omp.jsonl",
-    "openclaw.jsonl",
-    "claude-code.jsonl",
-    "claude-compacted.jsonl",
-    "codex.jsonl",
-    "codex-older.jsonl",
-    "gemini.jsonl",
-    "gemini.json",
-    "gencode.json",
-    "opencode.json",
-    "chat.jsonl",
-    "chat.json",
+    *("pi-anthropic.jsonl", "pi-compacted.jsonl", "pi-responses.jsonl", "omp.jsonl", "openclaw.jsonl"),
+    *("claude-code.jsonl", "claude-compacted.jsonl", "codex.jsonl", "codex-older.jsonl", "gemini.jsonl"),
+    *("gemini.json", "gencode.json", "opencode.json", "chat.jsonl", "chat.json"),
 ]
 
 

@@ -35,16 +35,8 @@ ROOMS = [room for layer in LAYERS for room in layer]
 
 PURE = frozenset(
     {
-        "checkpoints",
-        "compressors",
-        "formats",
-        "core.lines",
-        "core.marker",
-        "core.model",
-        "core.splice",
-        "core.text",
-        "pipeline.plan",
-        "pipeline.usage",
+        *("checkpoints", "compressors", "formats", "core.lines", "core.marker", "core.model", "core.splice"),
+        *("core.text", "pipeline.plan", "pipeline.usage"),
     }
 )
 """They know no files: everything they work on is given to them."""
@@ -54,62 +46,19 @@ DISK = frozenset({"os", "pathlib", "shutil", "tempfile", "io", "subprocess", "so
 WRITER = "store.disk"
 WRITING_CALLS = frozenset(
     {
-        "write_text",
-        "write_bytes",
-        "touch",
-        "replace_file",
-        "pwrite",
-        "writev",
-        "ftruncate",
-        "truncate",
-        "rename",
-        "renames",
-        "unlink",
-        "remove",
-        "rmdir",
-        "removedirs",
-        "mkdir",
-        "makedirs",
-        "link",
-        "symlink",
-        "symlink_to",
-        "hardlink_to",
-        "fchmod",
-        "chmod",
-        "fchown",
-        "chown",
-        "utime",
-        "setxattr",
-        "fsync",
-        "fdatasync",
-        "rmtree",
-        "copyfile",
-        "move",
+        *("write_text", "write_bytes", "touch", "replace_file", "pwrite", "writev", "ftruncate", "truncate"),
+        *("rename", "renames", "unlink", "remove", "rmdir", "removedirs", "mkdir", "makedirs", "link", "symlink"),
+        *("symlink_to", "hardlink_to", "fchmod", "chmod", "fchown", "chown", "utime", "setxattr", "fsync"),
+        *("fdatasync", "rmtree", "copyfile", "move"),
     }
 )
 WRITING_FLAGS = frozenset({"O_WRONLY", "O_RDWR", "O_CREAT", "O_APPEND", "O_TRUNC"})
 
 AGENT_KEYS = frozenset(
     {
-        "toolResult",
-        "toolCall",
-        "toolCallId",
-        "thinkingSignature",
-        "textSignature",
-        "thoughtSignature",
-        "providerPayload",
-        "partialJson",
-        "parentId",
-        "firstKeptEntryId",
-        "customType",
-        "mimeType",
-        "isError",
-        "call_id",
-        "function_call",
-        "event_msg",
-        "response_item",
-        "replacement_history",
-        "input_image",
+        *("toolResult", "toolCall", "toolCallId", "thinkingSignature", "textSignature", "thoughtSignature"),
+        *("providerPayload", "partialJson", "parentId", "firstKeptEntryId", "customType", "mimeType", "isError"),
+        *("call_id", "function_call", "event_msg", "response_item", "replacement_history", "input_image"),
         "image_url",
     }
 )
@@ -176,16 +125,7 @@ def test_a_public_name_is_never_a_module() -> None:
 
 
 _KNOWN_TO_STORE = (
-    "documents",
-    "jsonl",
-    "lines",
-    "marker",
-    "model",
-    "pointers",
-    "process",
-    "references",
-    "splice",
-    "text",
+    *("documents", "jsonl", "lines", "marker", "model", "pointers", "process", "references", "splice", "text"),
 )
 
 

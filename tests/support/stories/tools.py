@@ -144,22 +144,10 @@ index 0000000..77c1e02
 +    print(migrate_csv(Path(sys.argv[1]), LevelStore(Path(sys.argv[2]))))
 '''
 _TESTS = [
-    "test_parse_row",
-    "test_parse_row_without_station",
-    "test_fill_gaps_of_one_step",
-    "test_fill_gaps_at_midnight",
-    "test_gap_too_long",
-    "test_is_stuck",
-    "test_is_not_stuck",
-    "test_highest_tide",
-    "test_highest_tide_of_an_hour",
-    "test_store_skips_duplicates",
-    "test_store_survives_restart",
-    "test_vacuum_keeps_today",
-    "test_migrate_csv_twice",
-    "test_mail_is_sent_once",
-    "test_quiet_hours_hold_mail",
-    "test_silence_expires",
+    *("test_parse_row", "test_parse_row_without_station", "test_fill_gaps_of_one_step", "test_fill_gaps_at_midnight"),
+    *("test_gap_too_long", "test_is_stuck", "test_is_not_stuck", "test_highest_tide", "test_highest_tide_of_an_hour"),
+    *("test_store_skips_duplicates", "test_store_survives_restart", "test_vacuum_keeps_today"),
+    *("test_migrate_csv_twice", "test_mail_is_sent_once", "test_quiet_hours_hold_mail", "test_silence_expires"),
     "test_clock_skew_is_logged",
 ]
 _FAILED = 11
@@ -218,16 +206,8 @@ _SENTENCES = (
 )
 """They repeat, so that a report is long enough to be shortened."""
 _PACKAGES = [
-    "glob",
-    "inflight",
-    "rimraf",
-    "lodash.isequal",
-    "uuid",
-    "har-validator",
-    "request",
-    "querystring",
-    "source-map-url",
-    "urix",
+    *("glob", "inflight", "rimraf", "lodash.isequal", "uuid", "har-validator", "request", "querystring"),
+    *("source-map-url", "urix"),
 ]
 
 

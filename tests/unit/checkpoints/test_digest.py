@@ -121,17 +121,7 @@ def test_lines_that_are_gone_are_not_shown(later: list[Said]) -> None:
 @pytest.mark.parametrize("tool", ["bash", "read", "edit", "write", "TodoWrite", "TaskCreate", "TaskUpdate", "exec", ""])
 def test_odd_values_raise_nothing(tool: str, value: object) -> None:
     keys = (
-        "command",
-        "cmd",
-        "path",
-        "file_path",
-        "content",
-        "input",
-        "todos",
-        "plan",
-        "subject",
-        "taskId",
-        "status",
+        *("command", "cmd", "path", "file_path", "content", "input", "todos", "plan", "subject", "taskId", "status"),
         "workdir",
     )
     said = [*called(tool, dict.fromkeys(keys, value), "x"), *called(tool, {"path": value, "content": "y"})]

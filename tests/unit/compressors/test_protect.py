@@ -107,21 +107,7 @@ def _boundary(lines: Sequence[Line], turns: int, tokens: int | None) -> int:
 
 
 _WORDS = (
-    "U",
-    "A",
-    "H",
-    "O",
-    "T",
-    "T@m",
-    "A@m",
-    "C1:9",
-    "C2:400",
-    "C1+2:40",
-    "C3:4@m",
-    "R1:9",
-    "R2:400",
-    "R1+3:4",
-    "R3",
+    *("U", "A", "H", "O", "T", "T@m", "A@m", "C1:9", "C2:400", "C1+2:40", "C3:4@m", "R1:9", "R2:400", "R1+3:4", "R3"),
 )
 _TURNS = st.integers(0, 5)
 _TOKENS = st.none() | st.integers(0, 300)
