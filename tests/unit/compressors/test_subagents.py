@@ -55,6 +55,13 @@ def test_left_alone(scene: Callable[[], bytes]) -> None:
     assert all(view.is_whole(number, view.lines[number].blocks[0]) for number in results)
 
 
+def test_the_oldest_of_21_goes() -> None:
+    whole = [
+        not marker.occurs_in(text) for text in texts_of(reports(*(f"{n} {sized(3_000)}" for n in range(MOST + 1))))
+    ]
+    assert whole == [False, *[True] * MOST]
+
+
 OTHERS: list[tuple[str, Callable[[], bytes], Policy]] = [
     ("of a tool that is no subagent", lambda: reports(sized(3_000), tool="bash"), EAGER),
     ("pi has no such tool", lambda: reports(sized(3_000), made=PiSession()), EAGER),

@@ -10,6 +10,7 @@ import pytest
 from sessioncompress.core.checkpoint import Addition, Checkpoint
 from sessioncompress.core.documents import edits_of, undo_of, undoing, undone
 from sessioncompress.core.jsonl import Document, cut
+from sessioncompress.core.model import JsonPath
 from sessioncompress.core.splice import Added, CannotSplice, edited
 
 PRETTY = b"""{
@@ -96,6 +97,31 @@ def test_what_changed_since_stays(checkpoint: Checkpoint, was: bytes, now: bytes
     changed = edited(found.raw, edits_of(found, checkpoint)).replace(was, now)
     back = undone(changed, undoing(found, edits_of(found, checkpoint)))
     assert (None if back is None else json.loads(back)["messages"]) == left
+
+
+def test_a_checkpoint_comes_out_of_what_its_agent_wrote_since() -> None:
+    """Agents write the whole document again: it is laid out as they do, and the values they keep up to date stay."""
+    session = {"meta": {"count": 3, "notes": []}, "messages": [{"n": 0, "t": "a"}, {"n": 1}, {"n": 2}], "sums": [{}]}
+    raw = json.dumps(session, indent=2).encode()
+    around: dict[JsonPath, Any] = {
+        ("meta", "count"): 2,
+        ("sums",): [{}, {"of": [0, 1]}],
+        ("all",): Added(3),
+        ("more",): Added({"a": [1]}),
+    }
+    checkpoint = Checkpoint((Addition(2, LONG.line),), frozenset({0, 1}), around)
+    found = document(raw)
+    edits = edits_of(found, checkpoint)
+    made = edited(raw, edits)
+    written = json.loads(made)
+    assert json.dumps(written, indent=2).encode() == made
+    written["messages"].append({"n": 3})
+    written["meta"]["count"] = 3
+    since = json.dumps(written, indent=2).encode()
+    back = undone(since, undo_of(undoing(found, edits).encode()))
+    assert back is not None
+    assert json.loads(back) == {**session, "messages": [*session["messages"], {"n": 3}]}
+    assert undone(since.replace(b"xxx", b"yyy"), undoing(found, edits)) is None
 
 
 @pytest.mark.parametrize("path", [("none",), ("meta", "none"), ("meta", "by", "x"), ("more", 7)])

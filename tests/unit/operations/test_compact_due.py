@@ -131,6 +131,37 @@ def test_omp_sums_up_what_its_agent_does(last: dict[str, str], reason: str, tmp_
     assert compact_session(path, policy, if_due=True).status is Status.SKIPPED
 
 
+def test_a_run_without_pruning_may_be_enough_too(tmp_path: Path) -> None:
+    """Where the rule's pruning would save too little, `compress` does what it does without."""
+    policy = replace(by(Rule.OMP, threshold_tokens=10_000), min_saved_kb=0)
+    path = write(tmp_path, pi())
+    assert compact_session(path, policy, if_due=True).reason.endswith("compress is enough")
+    assert compress_session(path, policy).status is Status.COMPRESSED
+
+
+def test_eunice_sums_up_where_pruning_leaves_too_much(tmp_path: Path) -> None:
+    """And is content with that, though the failure still stands there."""
+    policy = replace(by(Rule.EUNICE, target_tokens=1_000), **PROTECTING)
+    path = write(tmp_path, failing())
+    stats = compact_session(path, policy, if_due=True)
+    assert stats.status is Status.COMPACTED
+    assert "not under targetTokens 1,000" in stats.trigger
+    assert budget_session(path, policy).decision == "none"
+
+
+@pytest.mark.parametrize(("protected", "status"), [(4, Status.SKIPPED), (100, Status.COMPACTED)])
+def test_gencode_sums_up_only_where_pruning_is_not_enough(protected: int, status: Status, tmp_path: Path) -> None:
+    """Its own decision is `prune` in both cases; what is protected no run takes."""
+    small = ({"pattern": "*", "contextWindow": 12_000, "outputLimit": 2_000},)
+    policy = by(Rule.GENCODE, PRUNING, models=small)
+    policy = replace(policy, turn_threshold_before_compress=protected, protect_tokens=None)
+    path = write(tmp_path, pi())
+    assert budget_session(path, policy).decision == "prune"
+    stats = compact_session(path, policy, if_due=True)
+    assert stats.status is status
+    assert "; compress leaves about " in (stats.reason or stats.trigger)
+
+
 def test_deliberate_sums_up_where_compress_finds_nothing(tmp_path: Path) -> None:
     """At the safety valve the budget says so too: the window is half full, whatever a run could take."""
     small = ({"pattern": "*", "contextWindow": 20_000, "outputLimit": 2_000},)

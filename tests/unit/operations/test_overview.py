@@ -15,7 +15,6 @@ from sessioncompress.operations.page import Column, Money, Price, breaks, count,
 from sessioncompress.operations.restore import restore_session
 from tests.support.runs import fixture, write
 from tests.support.session import PiSession
-from tests.unit.operations.test_overview import NO_NUMBERS
 
 FIXTURES = ("pi-anthropic.jsonl", "claude-code.jsonl", "codex.jsonl", "gemini.jsonl", "opencode.json", "omp.jsonl")
 NOTHING = Measured("s", "pi", "/work", "claude-opus-5", "2026-03", 0, 0, 0, 0, 0, 0, 0, 0, 0, ())
@@ -104,8 +103,8 @@ def test_words(said: str, wanted: str) -> None:
 
 @pytest.mark.parametrize(("prices", "wanted"), [row[1:] for row in MONEY], ids=[row[0] for row in MONEY])
 def test_money(prices: list[Price], wanted: Money) -> None:
-    claude = replace(NO_NUMBERS, frees_tokens=1_000_000)
-    gpt = replace(NO_NUMBERS, model="gpt-5", frees_tokens=3_000_000)
+    claude = replace(NOTHING, frees_tokens=1_000_000)
+    gpt = replace(NOTHING, model="gpt-5", frees_tokens=3_000_000)
     assert money([claude, gpt], "frees_tokens", prices) == wanted
 
 

@@ -194,6 +194,20 @@ def test_a_redo_adds_only_its_own_record(name: str, tmp_path: Path) -> None:
     assert path.read_bytes() == fixture(name)
 
 
+def test_a_redo_repeats_the_records_of_lines_of_other_numbers_and_in_place(tmp_path: Path) -> None:
+    """A row belongs to one run: of a run that is in place none is taken over, and of another line none either."""
+    path, _, before = grown(tmp_path, (EAGER,), (ONE,))
+    rows = journals.load(store_in(path).journal).counts[0]
+    path.write_bytes(before[0])
+    os.utime(path, ns=(1, 1))
+    compress(path, EAGER, run_id=TWO)
+    undo(path, TWO)
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\n\n", 1))
+    compress(path, EAGER, run_id=THREE)
+    journal = journals.load(store_in(path).journal)
+    assert [journal.run_of(row) for row in range(journal.counts[0])] == [0] * rows + [1] * rows + [3] * rows
+
+
 def test_an_equal_line_of_which_no_block_is_replaced_is_of_the_run_that_rewrote_it(tmp_path: Path) -> None:
     """Of Codex CLI an id alone may go: then the record of the line itself says which it was."""
     data = LONG["codex"](12)

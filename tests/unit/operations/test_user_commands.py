@@ -229,3 +229,8 @@ def test_a_cancel_leaves_a_branch_and_ends_a_handoff(tmp_path: Path, sums_up: Ca
         with pytest.raises(SessionCompressError, match=user_commands.CANCELED):
             _handed_off(path, policy)
     assert snapshot(path) == before
+
+
+def test_the_journal_has_no_command(session: Path) -> None:
+    compact_session(session, replace(FEW, before_command="true --token SECRET", after_command="true SECRET"))
+    assert b"SECRET" not in store_in(session).journal.read_bytes()

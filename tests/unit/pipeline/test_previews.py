@@ -15,6 +15,7 @@ from sessioncompress.core.marker import INDEX
 from sessioncompress.pipeline import rewrite
 from tests.support.build import ClaudeSession, PiSession, Use, text
 from tests.support.claude import answer, use
+from tests.support.rollout import Rollout
 from tests.support.runs import compress, compress_again, entries, old, result_texts, write
 
 
@@ -82,6 +83,34 @@ def test_what_stays_is_known(tmp_path: Path, name: str, known: bool) -> None:
     assert (name.encode() in spy.kept) is known
 
 
+def test_what_a_screen_copy_goes_beside_is_known(tmp_path: Path) -> None:
+    """A model reads all of a line that only loses the copy of a result for the screen."""
+    made = ClaudeSession()
+    made.user("Go.")
+    made.step("Bash", {"command": "a"}, output("oldest"))
+    made.user("And now?")
+    recent = "in_protected " + output("protected")
+    made.step("Read", {"file_path": "/tmp/a.py"}, recent, {"type": "text", "file": {"content": recent}})
+    path = write(tmp_path, made.bytes())
+    with spying() as spy:
+        compress(path)
+    assert entries(path.read_bytes())[-1] != entries(made.bytes())[-1]
+    assert b"in_protected" in spy.kept
+
+
+def test_what_an_agent_writes_above_a_result_has_no_names(tmp_path: Path) -> None:
+    """Codex's numbers for an output, such as its length in tokens."""
+    made = Rollout()
+    made.user("Go.")
+    made.run("make", output("tide", 300))
+    made.end("Done.")
+    made.user("And now?")
+    made.end("Done.")
+    with spying() as spy:
+        compress(write(tmp_path, made.bytes()))
+    assert spy.added == (output("tide", 300),)
+
+
 def test_what_failed_stays_before_names(tmp_path: Path) -> None:
     """Where a preview has no place for both."""
     made = PiSession()
@@ -94,6 +123,18 @@ def test_what_failed_stays_before_names(tmp_path: Path) -> None:
     path = write(tmp_path, old(made))
     compress(path)
     assert "\n--- FAIL: Test" in result_texts(entries(path.read_bytes()))[0]
+
+
+def test_results_come_the_newest_first(tmp_path: Path) -> None:
+    """Whole, and each once; parts of one result in their order."""
+    made = PiSession()
+    made.user("Go.")
+    words = ("first", "second", "third")
+    for word in words:
+        made.step("bash", {"command": word}, output(word))
+    with spying() as spy:
+        compress(write(tmp_path, old(made)))
+    assert list(spy.added) == [output(word) for word in reversed(words)]
 
 
 def forked() -> bytes:
