@@ -134,9 +134,9 @@ class Compress(SessionCommand["CompressionStats"]):
         sizes = kb(before), kb(after, before), less(before, after)
         short = tables.file_line(stats.path, *sizes, wording.arrow(stats), title)
         left = None if stats.is_smaller else (stats.status.value, stats.reason)
-        # What stays as it is says nothing new at each run of a timer.
+        # Each run of a timer would say it again of a session that stays unchanged.
         is_news = stats.is_smaller or self.chosen.is_one or self.chosen.verbose
-        return Words(wording.line(stats), short, left, wording.warnings(stats) if is_news else ())
+        return Words(wording.line(stats), short, left, wording.warnings(stats, is_news=is_news))
 
     def document(self, done: Done[CompressionStats]) -> dict[str, Any]:
         from sessioncompress.operations import wording

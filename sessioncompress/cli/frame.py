@@ -191,7 +191,7 @@ class SessionCommand(Generic[S]):
     def hints(self, done: Done[S]) -> None:
         """Print after the total what the user can do next, and warn about stores made elsewhere."""
         number = sum(getattr(each, "made_elsewhere", False) for each in done.results)
-        if number and not self.silent:
+        if number and not self.chosen.as_json:
             made = f"{counted(number, 'store was', 'stores were')} made elsewhere, or by an earlier version"
             echo_wrapped(f"{made}: what is in there is only as good as whoever wrote it", err=True)
 

@@ -208,6 +208,7 @@ class Opened:
             tokens,
             removed,
             unended=draft.unended and not dropped,
+            drops=len(dropped),
             originals=Names(self._journal, self.store.originals).originals(draft.added),
             model=summary.model,
             goal=goal,

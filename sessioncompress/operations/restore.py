@@ -224,6 +224,7 @@ class _Exactly(Restoring):
         has = counted(lost, "line has", "lines have")
         stay = counted(parted, "more line stays", "more lines stay")
         inexact = joined(
+            "its journal was changed after a run wrote it: 'verify' says where" if journal.broken else "",
             told_of(since.changed),
             "'restore --from-markers' puts back what markers in it stand for, for good: copy it first"
             if since.changed

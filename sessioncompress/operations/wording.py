@@ -128,7 +128,7 @@ def replaced(stats: CompressionStats) -> str:
     return ", ".join(counts) or "no blocks"
 
 
-def warnings(stats: CompressionStats) -> list[str]:
+def warnings(stats: CompressionStats, *, is_news: bool = True) -> list[str]:
     """List warnings about this session for the user."""
     name, found = printable(stats.path), []
     if number := stats.markers_without_journal:
@@ -141,7 +141,7 @@ def warnings(stats: CompressionStats) -> list[str]:
             f"{name}: originals are in {counted(number, 'git blob', 'git blobs')} of no commit that HEAD comes from; "
             "'sessioncompress verify' says what to do"
         )
-    if stats.gap_at:
+    if stats.gap_at and is_news:
         gap = f"the parent of line {stats.gap_at:,} is missing, so {stats.format} goes on from that line"
         found.append(f"{name}: {gap}; the lines before it are protected too")
     if stats.format == "opencode" and stats.run and stats.path.endswith(".json"):
@@ -340,6 +340,9 @@ def _kept(*all_stats: VerifyStats) -> str:
     names = ("lines_rewritten", "originals", "lines_without_original")
     rewritten, originals, lost = (sum(getattr(stats, name) for stats in all_stats) for name in names)
     lacks_runs = any(each.later for stats in all_stats for each in stats.changed)
+    if not (rewritten or originals):
+        # A store that is lost may have left no marker.
+        return "no line is rewritten, no original to check"
     kept = f"{rewritten:,} rewritten, {originals:,} originals checked{'' if lacks_runs else ', all good'}"
     if not lost:
         return kept

@@ -29,7 +29,7 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store import layout
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import Store, backups_of, hidden_in, last_line, size_of, store_at, stores_in
+from sessioncompress.store.layout import FOLDER, Store, backups_of, hidden_in, last_line, size_of, store_at, stores_in
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.machine import folder_name
 from sessioncompress.store.originals import OriginalsReader
@@ -324,6 +324,8 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
     again = restoring(backups, "--from-markers", quote(str(session.path)))
     from_other = restoring(backups, "--from-markers --originals OTHER PATH")
     files = f"{store.journal} and {store.originals.name}".removeprefix(here)
+    # A branch that knew the folder's name could bring files there.
+    names = f"{store.journal.name} and {store.originals.name}, in {FOLDER}"
     why = ""
     ways = []
     if relatives:
@@ -340,7 +342,7 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
     if nameless < len(unknown):
         the = "the other originals" if relatives else "the originals"
         ways.append(
-            f"If 'forget' deleted {the}, they are lost. Else ask the author for them ({files}), or use those of "
+            f"If 'forget' deleted {the}, they are lost. Else ask the author for them ({names}), or use those of "
             f"another session: {from_other}."
         )
     if nameless:

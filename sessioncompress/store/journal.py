@@ -188,6 +188,8 @@ class Journal:
                 self._checkpoints[record.lines] = record._replace(dropped=known.dropped, alike=known.alike)
                 self._ended_by[record.lines] = len(self.runs)
                 return
+            if record.drops not in (None, len(self._dropped)) and not record.ended:
+                raise ValueError(f"it dropped {record.drops} parts of the session, but {len(self._dropped)} are there")
             self._checkpoints.pop(record.lines, None)
             dropped = tuple(self._dropped)
             if known is not None:

@@ -91,14 +91,8 @@ def store_in(session: Path, backup_dir: Path | None = None, *, shown: bool = Fal
     whole = [each for each in found if os.path.lexists(each.journal)] or found
     if len(whole) == 1:
         return whole[0]
-    if plain in whole and _is_copy(plain, whole[0]):
-        # It was committed since, and clones need what comes next, too.
-        return plain
-    try:
-        looked = [path.stat() for path in (session, *(each.journal for each in whole))]
-    except OSError:
-        return whole[0]
-    states = tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in looked)
+    files = map(status_of, (session, *(file for each in whole for file in (each.journal, each.originals))))
+    states = tuple(each and (each.st_ino, each.st_size, each.st_mtime_ns) for each in files)
     return whole[_chosen(session, tuple(whole), states)]
 
 
@@ -111,6 +105,14 @@ def _chosen(session: Path, whole: tuple[Store, ...], _states: object) -> int:
     counts which knows most lines of ours in it, as where an agent wrote the session anew: a stranger's can't know more
     than this user's made, unless they are his.
     """
+    own, other = whole[:2]
+    if (
+        not other.is_hidden
+        and _are_equal(own.journal, other.journal)
+        and size_of(own.originals) == size_of(other.originals)
+    ):
+        # It was committed since, and clones need what comes next, too; but a branch may have brought it damaged.
+        return int(not os.path.lexists(own.originals) or _are_equal(own.originals, other.originals))
     left = [_left(store, session) for store in whole]
     if not any(is_known for is_known, *_ in left):
         there = _digests_in(session, marked=True)
@@ -296,19 +298,19 @@ def _records_of(journal: Path) -> Iterator[bytes]:
         yield from iter(lambda: file.readline(LONGEST), b"")
 
 
-def _is_copy(store: Store, other: Store) -> bool:
-    """Return true if the journals of two stores are equal, and both have as much of the originals: none knows more."""
+def _are_equal(file: Path, other: Path) -> bool:
+    """True if two files have the same bytes."""
     # Imported here, as above.
     from sessioncompress.store import disk
 
     with (
         suppress(OSError),
-        disk.closing(os.open(store.journal, _READING)) as fd,
-        disk.closing(os.open(other.journal, _READING)) as there,
+        disk.closing(os.open(file, _READING)) as fd,
+        disk.closing(os.open(other, _READING)) as there,
     ):
         size = os.fstat(fd).st_size
-        is_equal = size == os.fstat(there).st_size > 0 and size_of(store.originals) == size_of(other.originals)
-        return is_equal and disk.sha256_of(fd, 0, size) == disk.sha256_of(there, 0, size)
+        are_as_long = size == os.fstat(there).st_size > 0
+        return are_as_long and disk.sha256_of(fd, 0, size) == disk.sha256_of(there, 0, size)
     return False
 
 

@@ -251,11 +251,12 @@ class CheckpointRecord(NamedTuple):
     is how the summary's goal was found, `trigger` is why the run acted. `tokens` count what the model reads, without
     and with the checkpoint. `removed` is the SHA-256 and the place of the part of a document that it replaced.
     `unended` is true if the line before the checkpoint had no LF. `ended` is true if a restore removed the checkpoint.
-    `dropped` are separate records. `originals`, if runs had rewritten lines that the checkpoint repeats, lists the
-    SHA-256 of each of its lines as if they had not; it identifies the lines whatever later runs do to them.
-    `preserved` is the JSON to pass back to the user's command. `summary` is the SHA-256 of the summary's text: a line
-    with another summary is not ours, even if it looks like it. `alike` is true if the same lines were once written
-    with dropped lines and once without, so that a backup of the session may contain either; see Journal.add().
+    `dropped` are separate records, and `drops` their number (None in journals of 1.0). `originals`, if runs had
+    rewritten lines that the checkpoint repeats, lists the SHA-256 of each of its lines as if they had not; it
+    identifies the lines whatever later runs do to them. `preserved` is the JSON to pass back to the user's command.
+    `summary` is the SHA-256 of the summary's text: a line with another summary is not ours, even if it looks like it.
+    `alike` is true if the same lines were once written with dropped lines and once without, so that a backup of the
+    session may contain either; see Journal.add().
     """
 
     form: str
@@ -277,6 +278,7 @@ class CheckpointRecord(NamedTuple):
     trigger: str = ""
     preserved: str = ""
     summary: str = ""
+    drops: int | None = None
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal."""
@@ -286,6 +288,8 @@ class CheckpointRecord(NamedTuple):
         if self.removed is not None:
             record["removed"] = {"sha256": self.removed[0], **self.removed[1]._asdict()}
         record |= {key: True for key in ("unended", "ended") if getattr(self, key)}
+        if self.drops is not None:
+            record["dropped"] = self.drops
         if self.rehung:
             record["rehung"] = self.rehung
         if self.originals:
@@ -378,7 +382,9 @@ def decode(raw: bytes) -> Record:
         goal = str(record.get("goalMethod", ""))
         summary = record.get("summarySha256", "")
         summary = _hex(summary, _DIGEST_DIGITS) if summary else ""
+        drops = _count(record["dropped"]) if "dropped" in record else None
         whole = CheckpointRecord(form, by, rule, lines, refs, tokens, removed, unended, ended, rehung, summary=summary)
+        whole = whole._replace(drops=drops)
         return whole._replace(originals=originals, model=model, goal=goal, trigger=trigger, preserved=preserved)
     if kind == "run" and raw.endswith(b"\n"):
         return _run_record(record)

@@ -348,3 +348,15 @@ def test_that_another_stores_run_was_here_is_said(tmp_path: Path, name: str, pol
     back = split(one.read_bytes())
     # But for those that the other run rewrote once it had more.
     assert len([now for now in back[: len(lines) // 2] if now not in lines]) < 4
+
+
+def test_a_damaged_copy_that_git_brought_does_not_answer_for_the_hidden_store(session: Path) -> None:
+    own, plain = store_in(session), plain_in(session)
+    shutil.copy(own.journal, plain.journal)
+    shutil.copy(own.originals, plain.originals)
+    assert store_in(session) == plain
+    whole = plain.originals.read_bytes()
+    plain.originals.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
+    assert store_in(session) == own
+    restore_session(session)
+    assert session.read_bytes() == ORIGINAL

@@ -311,7 +311,8 @@ def test_a_run_of_a_stranger_is_not_the_newest_for_ever(folder: Path) -> None:
     assert one.read_bytes() == before
     store.originals.write_bytes(originals)
     invoke("compress", one, "--min-size", "0")
-    assert invoke("restore", "--last", folder).exit_code == 0
+    # The seal of the journal is broken: its lines are back, and what else it held nobody knows.
+    assert invoke("restore", "--last", folder).exit_code == 5
     assert two.read_bytes() == before != one.read_bytes()
 
 

@@ -205,7 +205,10 @@ def test_a_child_that_goes_on_holds_nothing_up(session: Path, tmp_path: Path) ->
     assert done.status is Status.COMPACTED
     assert time.monotonic() - began < 20
     status = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/status")
-    assert not status.exists() or "State:\tZ" in status.read_text()
+    # Under load it may take a moment to die.
+    while status.exists() and "State:\tZ" not in status.read_text():
+        assert time.monotonic() - began < 20
+        time.sleep(0.01)
 
 
 # Other summaries

@@ -15,7 +15,7 @@ from sessioncompress.errors import Damaged, SessionCompressError
 from sessioncompress.store.journal import Journal, load, read
 from sessioncompress.store.layout import Lengths
 from sessioncompress.store.originals import Place
-from sessioncompress.store.records import BlockRecord, CheckpointRecord, Command, LineRecord, RunRecord
+from sessioncompress.store.records import BlockRecord, CheckpointRecord, Command, LineRecord, RunRecord, decode
 from tests.support.runs import blocks_of, lines_of
 
 SHA = "ab" * 32
@@ -296,3 +296,12 @@ def test_the_time_grows_with_the_checkpoints() -> None:
         return time.process_time() - begun
 
     assert spent(6_000) < max(spent(750), 0.005) * 20
+
+
+def test_a_dropped_record_that_is_gone_is_noticed() -> None:
+    """Whoever seals the journal anew: without it a restore would take out the summary, and bring back nothing."""
+    checkpoint = CheckpointRecord("pi", "extractive", "tokens", ("ab" * 32,), (), (9, 5), drops=1)
+    journal, record = Journal(), decode(checkpoint.encode())
+    assert isinstance(record, CheckpointRecord)
+    with pytest.raises(ValueError, match="it dropped 1 parts of the session, but 0 are there"):
+        journal.add(record)
