@@ -280,8 +280,8 @@ class SessionCommand(Generic[S]):
                 return partial(work, each)
             from sessioncompress.operations import cloud, database
 
-            work_on = (database if one.remote.is_row else cloud).work_on
-            return partial(work_on, one.remote, partial(_on_copy, work, each), writes=writes)
+            at_work = partial(database.work_on, keeps=policy.keep_backup) if one.remote.is_row else cloud.work_on
+            return partial(at_work, one.remote, partial(_on_copy, work, each), writes=writes)
 
         jobs = chosen.jobs if self.parallel else 1
         run = batch.Archive(found, prepare, jobs, chosen.engine, quiet=chosen.quiet)

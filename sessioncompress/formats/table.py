@@ -130,13 +130,18 @@ TABLE = (
         ("clawdbot", "moltbot"),
         "pi.OpenClaw",
         ("type", "session"),
-        _Said("OpenClaw", "its sessions are pi's", since="up to about 2026.3"),
+        _Said(
+            "OpenClaw",
+            "2026.9.6, once by hand; its sessions are pi's",
+            "rows of its database; or JSON lines, until mid-2026",
+        ),
         # It was Clawdbot and Moltbot before.
         folders=(
             ("OPENCLAW_STATE_DIR", "~/.openclaw", "agents/*/sessions"),
             ("CLAWDBOT_STATE_DIR", "~/.clawdbot", "agents/*/sessions"),
             ("", "~/.moltbot", "agents/*/sessions"),
         ),
+        databases=(("OPENCLAW_STATE_DIR", "~/.openclaw", "agents/*/agent/openclaw-agent.sqlite"),),
         is_relative=True,
         frees=(b"", 0.26),
     ),
@@ -346,9 +351,9 @@ def agent_folders() -> Iterator[Path]:
     yield from _there(_homes())
 
 
-def databases() -> Iterator[Path]:
-    """Find the databases of this user's agents."""
-    yield from _there(place for row in TABLE for place in _named(row.databases))
+def databases(agent: str | None = None) -> Iterator[Path]:
+    """Find the databases of this user's agents, or of one of them."""
+    yield from _there(place for row in TABLE if agent in (None, row.name) for place in _named(row.databases))
 
 
 def _there(places: Iterable[tuple[Path, str]]) -> Iterator[Path]:
