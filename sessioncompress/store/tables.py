@@ -116,7 +116,9 @@ class Tables(NamedTuple):
             for kept in self.kept:
                 if len(kept.types) == len(told) and all(map(_is_of, told, kept.types)):
                     pairs = zip(told, kept.types, strict=True)
-                    return kept, [b64decode(each) if each and bytes in kinds else each for each, kinds in pairs]
+                    return kept, [
+                        b64decode(each, validate=True) if each and bytes in kinds else each for each, kinds in pairs
+                    ]
         what = "what was kept of its events holds a line that is no event"
         raise Damaged(what, state="The database was not changed.")
 
@@ -304,8 +306,8 @@ def _rows_of_lines(lines: Iterable[bytes]) -> dict[Row, Value]:
         for line in lines:
             value = orjson.loads(line)
             # What a run adds has no number.
-            data = _without(_ROW, value, line.removesuffix(b"\n"))
-            found["transcript_events", value.get("row", -1)] = Value(data)
+            is_row, raw = "row" in value, line.removesuffix(b"\n")
+            found["transcript_events", value.get("row", -1)] = Value(_without(_ROW, value, raw) if is_row else raw)
     except (ValueError, TypeError, AttributeError) as error:
         raise Damaged("a rewritten line is no row", state=NOT_CHANGED) from error
     return found
