@@ -280,7 +280,8 @@ class SessionCommand(Generic[S]):
                 return partial(work, each)
             from sessioncompress.operations import cloud, database
 
-            at_work = partial(database.work_on, keeps=policy.keep_backup) if one.remote.is_row else cloud.work_on
+            in_rows = partial(database.work_on, keeps=policy.keep_backup, gone_too=self.gone_too)
+            at_work = in_rows if one.remote.is_row else cloud.work_on
             return partial(at_work, one.remote, partial(_on_copy, work, each), writes=writes)
 
         jobs = chosen.jobs if self.parallel else 1

@@ -22,6 +22,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from sessioncompress.core.text import quote
 from sessioncompress.errors import Damaged, SessionCompressError, SessionGone, UsageError, failing
 from sessioncompress.formats import table
 from sessioncompress.operations.sessions import Selection, Session, project_of
@@ -102,7 +103,7 @@ def found_in(path: Path, selection: Selection, *, stores: bool = False) -> Itera
         if (not only or only == name) and not project:
             what = "the session is not in the database any more, but its store is still there"
             where, state = database / name, "Nothing was changed."
-            remedy = f"If you no longer need its originals, delete {rows_of(database)}/{FOLDER}/*/{name}.*."
+            remedy = f"If you no longer need its originals, 'sessioncompress forget {quote(str(where))}' deletes them."
             gone = SessionGone(what, where=where, state=state, remedy=remedy)
             yield Found(where, named=True, error=gone)
 
@@ -129,17 +130,21 @@ def selected(selection: Selection, *, stores: bool = False) -> Iterator[Found]:
             yield from found_in(path, selection, stores=stores)
 
 
-def work_on(remote: Remote, work: Callable[[Path], T], *, writes: bool, keeps: bool = False) -> T:
+def work_on(
+    remote: Remote, work: Callable[[Path], T], *, writes: bool, keeps: bool = False, gone_too: bool = False
+) -> T:
     """Write the lines of a session beside its store, do the work there, and put back the rows that it changed.
 
-    If it `keeps` originals, then also what else is in those rows. Raises what the work raises, and InUse, Refused,
-    FileFailed.
+    If it `keeps` originals, then also what else is in those rows. With `gone_too` the work is done, without lines, also
+    where the session is gone. Raises what the work raises, and InUse, Refused, FileFailed.
     """
     database, session = Path(remote.url).parent, Path(remote.url).name
     path = lines_of(Path(remote.url))
     with Database(database, writes=writes) as opened, _alone(database, opened):
-        before, changed_ns = opened.lines(session)
         try:
+            if gone_too and session not in {each.id for each in opened.sessions()}:
+                return work(path)
+            before, changed_ns = opened.lines(session)
             with failing(path):
                 fd = disk.create(path, exclusive=False)
                 with disk.closing(fd):

@@ -346,7 +346,27 @@ def test_a_session_that_its_agent_deleted_keeps_its_store(path: Path) -> None:
     result = run("restore", path)
     assert result.exit_code == 4
     assert "the session is not in the database any more" in result.stderr
+    assert f"'sessioncompress forget {path / NAME}' deletes them" in " ".join(result.stderr.split())
     assert list(folder(path).rglob(f"{NAME}*.zst"))
+
+
+def test_the_store_of_a_session_that_its_agent_deleted_is_forgotten(path: Path) -> None:
+    """Asked for by --gone or by its name; those of sessions that are there stay."""
+    other = next(row[0] for row in rows_in(path)["session"] if row[0] != NAME)
+    run("compress", "--force", path)
+    assert "would delete" not in run("forget", "--gone", "--dry-run", path).stdout
+    for table in ("message", "part", "session"):
+        execute(path, f"DELETE FROM {table} WHERE {'id' if table == 'session' else 'session_id'} = ?", NAME)
+    run("forget", "--unneeded", "--yes", path)
+    assert list(folder(path).rglob(f"{NAME}*"))
+    result = run("forget", "--gone", "--yes", path)
+    assert (result.exit_code, "1 kept: the session is there" in result.stdout) == (0, True), result.output
+    assert list(folder(path).rglob(f"{NAME}*")) == []
+    assert list(folder(path).rglob(f"{other}*"))
+    execute(path, "DELETE FROM session")
+    # It has events alone.
+    assert run("forget", "--yes", path / other).exit_code == 0
+    assert list(folder(path).rglob("*.zst")) == []
 
 
 UNKNOWN = {

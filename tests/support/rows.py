@@ -98,7 +98,7 @@ _PACKED_FROM = 1_024
 def openclaw(path: Path, **sessions: bytes) -> Path:
     """Make a database of OpenClaw's, with sessions by their ids, each given as lines."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with closing(_opened(path)) as sql:
+    with closing(opened(path)) as sql:
         for each in ("auto_vacuum = INCREMENTAL", "journal_mode = WAL"):
             sql.execute(f"PRAGMA {each}")
         sql.executescript(_OPENCLAW)
@@ -130,7 +130,7 @@ def rows(path: Path, tables: Iterable[str] = TABLES) -> dict[str, list[tuple[Any
         return {table: sorted(sql.execute(f"SELECT * FROM {table}"), key=repr) for table in tables}
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def opened(path: Path) -> sqlite3.Connection:
     """Open a database with what a check of OpenClaw's asks for, which older versions of SQLite lack."""
     sql = sqlite3.connect(path)
     sql.create_function(
@@ -141,6 +141,6 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 def execute(path: Path, statement: str, *given: object) -> None:
     """Change a database as an agent would."""
-    with closing(_opened(path)) as sql:
+    with closing(opened(path)) as sql:
         sql.execute(statement, given)
         sql.commit()
