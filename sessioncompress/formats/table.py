@@ -132,8 +132,8 @@ TABLE = (
         ("type", "session"),
         _Said(
             "OpenClaw",
-            "2026.9.6, once by hand; its sessions are pi's",
-            "rows of its database; or JSON lines, until mid-2026",
+            "2026.9.6, by hand",
+            "rows of its database; JSON lines until mid-2026",
         ),
         # It was Clawdbot and Moltbot before.
         folders=(

@@ -64,7 +64,7 @@ _OPTIONS = {
 class DatabaseStats(Struct, frozen=True, rename="camel"):
     """Results for one database: its bytes on disk, and the number and bytes of the events that were moved.
 
-    `reason` says what could not be done.
+    `reason` says what could not be done; `free_bytes` of a list are inside.
     """
 
     path: str
@@ -72,6 +72,7 @@ class DatabaseStats(Struct, frozen=True, rename="camel"):
     size_after: int = 0
     events: int = 0
     event_bytes: int = 0
+    free_bytes: int = 0
     reason: str = ""
 
 
@@ -193,7 +194,7 @@ def take_events(path: Path, sessions: Iterable[Found], policy: Policy, *, dry_ru
             all_of = Events(all_of.rows + events.rows, all_of.size + events.size)
     # Also where nothing moved: an agent that has it open now may be closed at the next run.
     reason = "" if dry_run else _inside(shrink(path))
-    return DatabaseStats(str(path), before, _size(path), *all_of, reason)
+    return DatabaseStats(str(path), before, _size(path), *all_of, reason=reason)
 
 
 def put_events(path: Path, sessions: Iterable[Found], *, dry_run: bool) -> DatabaseStats:
@@ -224,7 +225,7 @@ def put_events(path: Path, sessions: Iterable[Found], *, dry_run: bool) -> Datab
     if wrong:
         raise wrong[0]
     reason = f"other events have the places of some of {', '.join(sorted(set(left))[:3])}" if left else ""
-    return DatabaseStats(str(path), before, _size(path), rows, size, reason or _elsewhere(path))
+    return DatabaseStats(str(path), before, _size(path), rows, size, reason=reason or _elsewhere(path))
 
 
 def _elsewhere(database: Path) -> str:
@@ -239,15 +240,15 @@ def check_events(path: Path, sessions: Iterable[Found]) -> DatabaseStats:
     """Read what is kept of the events of sessions. Raises Damaged."""
     files = _own_events(path)
     sizes = [size for each in sessions for kept in files[each.path.name].values() for size in _sizes(kept)]
-    return DatabaseStats(str(path), _size(path), _size(path), len(sizes), sum(sizes), _elsewhere(path))
+    return DatabaseStats(str(path), _size(path), _size(path), len(sizes), sum(sizes), reason=_elsewhere(path))
 
 
 def measured(path: Path, sessions: Iterable[Found]) -> DatabaseStats:
-    """Measure a database: what its sessions do not take, and is not free, is mostly events."""
-    with Database(path, writes=False) as opened:
-        pages, free, _ = opened.pages()
+    """Measure a database: how much of it are events, and how much is free inside."""
     size = sum(each.remote.size for each in sessions if each.remote is not None)
-    return DatabaseStats(str(path), _size(path), _size(path), event_bytes=max(pages - free - size, 0))
+    with Database(path, writes=False) as opened:
+        _, free, _ = opened.pages()
+        return DatabaseStats(str(path), _size(path), _size(path), event_bytes=opened.event_bytes(size), free_bytes=free)
 
 
 def rewritten(path: Path) -> DatabaseStats:

@@ -195,6 +195,13 @@ class Database:
             )
         return size * count, size * free, mode
 
+    def event_bytes(self, sessions: int) -> int:
+        """Measure the events of all sessions, of which so many bytes are the rows of those."""
+        pages, free, _ = self.pages()
+        with self._failing():
+            summed = self._sql.execute(self._tables.events.size).fetchone() if self._tables.events.size else None
+        return (summed[0] or 0) if summed else max(pages - free - sessions, 0)
+
     def give_back(self) -> None:
         """Give free pages back, in bites."""
         with self._failing():

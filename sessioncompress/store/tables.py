@@ -61,7 +61,8 @@ class Kept(NamedTuple):
 class Events(NamedTuple):
     """Rows that a run takes out whole: their table, its column of the session and of the text, which of them may go.
 
-    They may if `may_go` finds something. `rows` are the columns that are kept. `?1` is the session.
+    They may if `may_go` finds something. `rows` are the columns that are kept. `?1` is the session. `size` sums up the
+    bytes of all; without it they are what else is in the database.
     """
 
     table: str
@@ -71,6 +72,7 @@ class Events(NamedTuple):
     rows: str
     which: str
     may_go: str
+    size: str = ""
 
 
 class Tables(NamedTuple):
@@ -375,6 +377,7 @@ _OPENCLAW = Tables(
         "typeof(seq) = 'integer' AND seq >= 0 AND typeof(run_id) IN ('text', 'null') AND typeof(event_json) = 'text' "
         f"AND typeof(created_at) = 'integer' AND created_at >= 0 AND {length('event_json')} <= {LINE_CAP} AND {_OLDER}",
         "SELECT ?1",
+        "SELECT sum(length(event_json)) FROM trajectory_runtime_events",
     ),
     (
         Kept(

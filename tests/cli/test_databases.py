@@ -196,6 +196,16 @@ def test_bytes_stay_free_inside_while_an_agent_has_it_open(path: Path) -> None:
     assert path.stat().st_size < 0.4 * size
 
 
+def test_what_is_free_inside_is_told(path: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as agent:
+        agent.execute("SELECT count(*) FROM session").fetchone()
+        run("compress", path)
+        for command in (("sessions",), ("report", path, "-o", tmp_path / "page.html")):
+            said = " ".join(run(*command).stderr.split())
+            assert "of them free inside" in said
+            assert "of them events" not in said
+
+
 def test_one_session_is_named_by_its_id(path: Path) -> None:
     """Only its rows change; and what is not there is an error."""
     before = rows_in(path)
@@ -212,7 +222,7 @@ def test_the_list_and_the_options_find_them(path: Path) -> None:
     found = listed["sessions"]
     assert [each["eventBytes"] > each["sizeBefore"] // 2 for each in listed["databases"]] == [True]
     assert [bool(each["couldSaveEstimate"]) for each in found] == [True, False]
-    assert "of them no messages but events" in run("sessions").stderr.replace("\n", " ")
+    assert "of them events, which compress moves out" in " ".join(run("sessions").stderr.split())
     assert [(each["path"], each["agent"], each["title"]) for each in found] == [
         (str(path / NAME), "opencode", "Silent gauges"),
         (found[1]["path"], "opencode", "Silent gauges"),
@@ -230,7 +240,8 @@ def test_commands_that_read_change_nothing(path: Path, tmp_path: Path) -> None:
     for command in ("stats", "verify", "budget", "history", "diff"):
         assert run(command, path).exit_code == 0, command
         assert run(command, path / NAME).exit_code == 0, command
-    assert run("report", path, "-o", tmp_path / "page.html").exit_code == 0
+    result = run("report", path, "-o", tmp_path / "page.html")
+    assert (result.exit_code, "of them events" in result.stderr) == (0, False)
     assert run("search", "gauge", path).exit_code in (0, 1)
     assert rows_in(path) == before
     reference = run("diff", path / NAME).stdout.split("sessioncompress show ")[1].split()[0]

@@ -105,6 +105,8 @@ def test_the_list_and_the_options_find_them(path: Path) -> None:
     ]
     assert json.loads(run("sessions", "--agent", "opencode", "--json").stdout)["sessions"] == []
     before = tables(path)
+    (measured,) = json.loads(run("sessions", "--json").stdout)["databases"]
+    assert measured["eventBytes"] == sum(len(row[3]) for row in before["trajectory_runtime_events"])
     assert run("compress", "--all", "--yes").exit_code == 0
     assert run("compress", path.parent).exit_code == 0
     assert tables(path) != before
