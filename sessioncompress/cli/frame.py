@@ -87,6 +87,8 @@ class SessionCommand(Generic[S]):
     stores: ClassVar = False
     """Whether it reads stores: of sessions that are gone, too, and under any name. `gone_too`: that is no error."""
     gone_too: ClassVar = False
+    adds: ClassVar = False
+    """Whether it adds lines to sessions."""
     urls: ClassVar = False
     rows: ClassVar = True
     """True if it accepts sessions in databases."""
@@ -280,7 +282,7 @@ class SessionCommand(Generic[S]):
                 return partial(work, each)
             from sessioncompress.operations import cloud, database
 
-            in_rows = partial(database.work_on, keeps=policy.keep_backup, gone_too=self.gone_too)
+            in_rows = partial(database.work_on, keeps=policy.keep_backup, gone_too=self.gone_too, adds=self.adds)
             at_work = in_rows if one.remote.is_row else cloud.work_on
             return partial(at_work, one.remote, partial(_on_copy, work, each), writes=writes)
 

@@ -132,20 +132,27 @@ def selected(selection: Selection, *, stores: bool = False) -> Iterator[Found]:
 
 
 def work_on(
-    remote: Remote, work: Callable[[Path], T], *, writes: bool, keeps: bool = False, gone_too: bool = False
+    remote: Remote,
+    work: Callable[[Path], T],
+    *,
+    writes: bool,
+    keeps: bool = False,
+    gone_too: bool = False,
+    adds: bool = False,
 ) -> T:
     """Write the lines of a session beside its store, do the work there, and put back the rows that it changed.
 
-    If it `keeps` originals, then also what else is in those rows. With `gone_too` the work is done, without lines, also
-    where the session is gone. Raises what the work raises, and InUse, Refused, FileFailed.
+    If it `keeps` originals, then also what else is in those rows; it may be that it `adds` lines. With `gone_too` the
+    work is done, without lines, also where the session is gone. Raises what the work raises, and InUse, Refused,
+    FileFailed.
     """
     database, session = Path(remote.url).parent, Path(remote.url).name
     path = lines_of(Path(remote.url))
     with Database(database, writes=writes) as opened, _alone(database, opened):
         try:
-            if gone_too and session not in {each.id for each in opened.sessions()}:
+            if gone_too and not opened.has(session):
                 return work(path)
-            before, changed_ns = opened.lines(session)
+            before, changed_ns = opened.lines(session, adds=adds)
             with failing(path):
                 fd = disk.create(path, exclusive=False)
                 with disk.closing(fd):

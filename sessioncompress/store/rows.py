@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from urllib.parse import quote
 
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Refused
-from sessioncompress.store.tables import TABLES, Columns, Odd, Statement, length, text, unpacked
+from sessioncompress.store.tables import FUNCTIONS, TABLES, Columns, Odd, Statement, length, text
 
 _WAIT_SECONDS = 2.0
 """An agent waits five seconds for a lock; it is not to wait for us as long."""
@@ -57,10 +58,8 @@ class Database:
                 # A transaction that this program reports as done survives a power cut.
                 for each in ("synchronous = FULL", "secure_delete = OFF"):
                     self._sql.execute(f"PRAGMA {each}")
-                self._sql.create_function("unpacked", 1, unpacked, deterministic=True)
-                if sqlite3.sqlite_version_info < (3, 43):
-                    # A check of OpenClaw's asks for it.
-                    self._sql.create_function("octet_length", 1, _octets, deterministic=True)
+                for name, function in FUNCTIONS.items():
+                    self._sql.create_function(name, 1, function, deterministic=True)
                 self._refuse_unless_known()
         except BaseException:
             self._sql.close()
@@ -82,6 +81,11 @@ class Database:
         """Tell whether a session's id may be a name."""
         return self._tables.name.fullmatch(session) is not None
 
+    def has(self, session: str) -> bool:
+        """Tell whether a session is there."""
+        with self._failing():
+            return self._sql.execute(self._tables.changed, (session,)).fetchone() is not None
+
     def sessions(self) -> list[Listed]:
         """List the sessions, the oldest first."""
         with self._failing():
@@ -95,8 +99,13 @@ class Database:
         )
         return [each for each in listed if self.may_be(each.id)]
 
-    def lines(self, session: str) -> tuple[list[bytes], int]:
-        """Read the lines of a session as they are at one moment, and its time of change in ns. Raises Refused."""
+    def lines(self, session: str, *, adds: bool) -> tuple[list[bytes], int]:
+        """Read the lines of a session as they are at one moment, and its time of change in ns.
+
+        Raises Refused, also where the caller `adds` lines and cannot.
+        """
+        if adds and self._tables.fixed:
+            raise Refused(self._tables.fixed, where=self.path / session, state=NOT_CHANGED)
         with self._transaction("BEGIN"):
             if (changed := self._sql.execute(self._tables.changed, (session,)).fetchone()) is None:
                 raise Refused("it is not in the database any more", where=self.path / session, state=NOT_CHANGED)
@@ -156,8 +165,8 @@ class Database:
         kept = self._tables.events
         which = f"{kept.session} = ?1 AND seq > ?2 AND {kept.which}"
         asked = f"SELECT seq, {kept.rows} FROM {kept.table} WHERE {which} ORDER BY seq LIMIT 32"  # noqa: S608 - as above
-        last = -1
-        while self._may_take_events(session) and (rows := self._sql.execute(asked, (session, last)).fetchall()):
+        last = -1 if self._may_take_events(session) else sys.maxsize
+        while rows := self._sql.execute(asked, (session, last)).fetchall():
             last = rows[-1][0]
             for _, *values in rows:
                 # What no line can hold stays where it is.
@@ -170,7 +179,7 @@ class Database:
         The agent reads none of them to resume, list, export, fork or revert a session.
         """
         kept = map(self._tables.values_in, lines)
-        return self._in_bites((each.take, (session, *values)) for each, values in kept)
+        return self._in_bites((f"DELETE FROM {each.place}", (session, *values)) for each, values in kept)  # noqa: S608 - ours
 
     def put_events(self, session: str, lines: Iterable[bytes]) -> int:
         """Bring back what these lines hold: events that are gone and whose numbers are free, rows of the same text.
@@ -184,7 +193,8 @@ class Database:
         """Tell whether all of these events and rows are there."""
         kept = map(self._tables.values_in, lines)
         with self._failing():
-            return all(self._sql.execute(each.has, (session, *values)).fetchone() for each, values in kept)
+            found = (self._sql.execute(f"SELECT 1 FROM {each.place}", (session, *values)) for each, values in kept)  # noqa: S608
+            return all(each.fetchone() for each in found)
 
     def pages(self) -> tuple[int, int, int]:
         """Read the bytes of all pages and of the free ones, and how free pages are given back."""
@@ -331,8 +341,3 @@ def _address(path: Path, mode: str) -> str:
 
 def _nanoseconds(value: object) -> int:
     return value * 1_000_000 if isinstance(value, int) and 0 <= value < 1 << 42 else 0
-
-
-def _octets(value: object) -> int | None:
-    """Count bytes as newer versions of SQLite do."""
-    return None if value is None else len(value if isinstance(value, bytes) else str(value).encode())

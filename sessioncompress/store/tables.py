@@ -24,6 +24,8 @@ from sessioncompress.store.originals import zstd
 _INFO, _PARTS = b'{"info":', b',"parts":['
 _IDS, _ROW = ("id", "sessionID", "messageID", "row"), ("row",)
 """The keys in front of a row's text, in this order."""
+_OPENCODE_ID = re.compile(r"ses_[0-9A-Za-z]{1,64}")
+_OPENCLAW_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}")
 _LONGEST_PACKED = 4 << 20
 """Bytes, packed and not, of what OpenClaw packs at most."""
 
@@ -47,15 +49,14 @@ class Odd(ValueError):
 
 
 class Kept(NamedTuple):
-    """Rows that are kept beside the database: the types of their values, and the SQL over one of them.
+    """Rows that are kept beside the database: the types of their values, where one is, and the SQL that puts it back.
 
     `?1` is the session, and the values follow. Where bytes may stand, a line has them in base64.
     """
 
     types: tuple[tuple[type, ...], ...]
-    has: str
+    place: str
     put: str
-    take: str = ""
 
 
 class Events(NamedTuple):
@@ -82,7 +83,8 @@ class Tables(NamedTuple):
     id, project, title and time in ms, the oldest first; `changed` the time of one, `sizes` the bytes of their rows.
     `lines` yields the lines of a session, or raises Odd. `rows_in` finds the rows in lines, `statement` changes one
     from a value to another if it is as it was, and `whole` selects what `kept` has of it if that changes more than its
-    text. They raise Damaged, Refused. `refusal` says why a database is not worked on, or nothing.
+    text. They raise Damaged, Refused. `fixed` says why no line can be added, and `refusal` why a database is not
+    worked on, or nothing.
     """
 
     agent: str
@@ -99,6 +101,7 @@ class Tables(NamedTuple):
     events: Events
     kept: tuple[Kept, ...]
     whole: str = ""
+    fixed: str = ""
     refusal: Callable[[sqlite3.Connection], str] = lambda _: ""
 
     def line_of(self, values: Sequence[object]) -> bytes:
@@ -243,12 +246,10 @@ def _is_of_next_generation(sql: sqlite3.Connection) -> str:
     return "its agent keeps messages in a table that we do not know yet (session_message)"
 
 
-_SAME_EVENT = "FROM event WHERE aggregate_id = ?1 AND id = ?2 AND seq = ?3 AND type = ?4 AND data = ?5"
-
 _OPENCODE = Tables(
     "opencode",
     "OpenCode",
-    re.compile(r"ses_[0-9A-Za-z]{1,64}"),
+    _OPENCODE_ID,
     _MESSAGES,
     {"session": _columns("id", "project_id parent_id workspace_id directory title time_updated")},
     "SELECT id, directory, title, time_updated FROM session ORDER BY time_created, id",
@@ -275,12 +276,11 @@ _OPENCODE = Tables(
     (
         Kept(
             ((str,), (int,), (str,), (str,)),
-            f"SELECT 1 {_SAME_EVENT}",
+            "event WHERE aggregate_id = ?1 AND id = ?2 AND seq = ?3 AND type = ?4 AND data = ?5",
             "INSERT OR IGNORE INTO event (aggregate_id, id, seq, type, data) SELECT ?1, ?2, ?3, ?4, ?5 "
             "WHERE NOT EXISTS (SELECT 1 FROM event WHERE aggregate_id = ?1 AND seq = ?3)"
             # Where the agent began to number anew, its next event would have the number of an old one.
             " AND EXISTS (SELECT 1 FROM event_sequence WHERE aggregate_id = ?1 AND seq >= ?3)",
-            f"DELETE {_SAME_EVENT}",
         ),
     ),
     refusal=_is_of_next_generation,
@@ -315,17 +315,24 @@ def _rows_of_lines(lines: Iterable[bytes]) -> dict[Row, Value]:
     return found
 
 
+_FIXED = "OpenClaw keeps the places of lines in other tables, so none can be added: use its own /compact"
+
+
 def _change_line(session: str, row: Row, was: Value | None, now: Value | None) -> Statement:
     if was is None or now is None:
-        what = "OpenClaw keeps the places of lines in other tables, so none can be added or taken out"
-        raise Refused(what, state=NOT_CHANGED, remedy="Use OpenClaw's own /compact.")
+        raise Refused(_FIXED, state=NOT_CHANGED)
     text, same = "CAST(?1 AS TEXT)", f"session_id = ?3 AND seq = ?4 AND {_TEXT} = CAST(?5 AS TEXT)"
     sets = f"event_json = {text}, event_zstd = NULL, event_utf8_bytes = ?2, navigation_json = NULL"
     given = (now.data, len(now.data), session, row[1], was.data)
     return f"UPDATE transcript_events SET {sets} WHERE {same}", given  # noqa: S608 - as above
 
 
-def unpacked(packed: object) -> str | None:
+def _octets(value: object) -> int | None:
+    """Count bytes as SQLite does from 3.43 on."""
+    return None if value is None else len(value if isinstance(value, bytes) else str(value).encode())
+
+
+def _unpacked(packed: object) -> str | None:
     """Unpack the text of a row; None where that is not what OpenClaw packs."""
     with suppress(zstd.ZstdError, ValueError):
         if isinstance(packed, bytes):
@@ -338,15 +345,11 @@ def unpacked(packed: object) -> str | None:
 _ROWS = "SELECT seq, event_json, event_zstd, event_utf8_bytes, navigation_json FROM transcript_events "
 # Its numbers go on from the last one, which stays.
 _OLDER = "seq < (SELECT max(seq) FROM trajectory_runtime_events WHERE session_id = ?1)"
-_SAME_TRACE = (
-    "FROM trajectory_runtime_events "
-    "WHERE session_id = ?1 AND seq = ?2 AND run_id IS ?3 AND event_json = ?4 AND created_at = ?5"
-)
 
 _OPENCLAW = Tables(
     "openclaw",
     "OpenClaw",
-    re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}"),
+    _OPENCLAW_ID,
     {
         "transcript_events": _columns(
             "session_id seq", "event_json created_at event_zstd event_utf8_bytes navigation_json"
@@ -382,15 +385,15 @@ _OPENCLAW = Tables(
     (
         Kept(
             ((int,), (str, type(None)), (str,), (int,)),
-            f"SELECT 1 {_SAME_TRACE}",
+            "trajectory_runtime_events "
+            "WHERE session_id = ?1 AND seq = ?2 AND run_id IS ?3 AND event_json = ?4 AND created_at = ?5",
             "INSERT OR IGNORE INTO trajectory_runtime_events (session_id, seq, run_id, event_json, created_at) "
             "SELECT ?1, ?2, ?3, ?4, ?5 "
             "WHERE EXISTS (SELECT 1 FROM trajectory_runtime_events WHERE session_id = ?1 AND seq > ?2)",
-            f"DELETE {_SAME_TRACE}",
         ),
         Kept(
             ((int,), (str, type(None)), (bytes, type(None)), (int, type(None)), (str, type(None))),
-            "SELECT 1 FROM transcript_events WHERE session_id = ?1 AND seq = ?2 AND event_json IS ?3 "
+            "transcript_events WHERE session_id = ?1 AND seq = ?2 AND event_json IS ?3 "
             "AND event_zstd IS ?4 AND event_utf8_bytes IS ?5 AND navigation_json IS ?6",
             "UPDATE transcript_events SET event_json = ?3, event_zstd = ?4, event_utf8_bytes = ?5, "
             "navigation_json = ?6 WHERE session_id = ?1 AND seq = ?2 AND event_json = coalesce(?3, unpacked(?4))",
@@ -399,7 +402,10 @@ _OPENCLAW = Tables(
     # All but what a change leaves as it writes it.
     _ROWS + "WHERE session_id = ? AND seq = ? AND NOT (event_zstd IS NULL AND navigation_json IS NULL AND "
     f"event_utf8_bytes IS {length('event_json')})",
+    _FIXED,
 )
 
+FUNCTIONS = {"unpacked": _unpacked} | ({} if "octet" in length("") else {"octet_length": _octets})
+"""Functions of SQL that a check of OpenClaw's, or the SQL here, asks for."""
 TABLES = (_OPENCODE, _OPENCLAW)
 """The databases that we know."""
