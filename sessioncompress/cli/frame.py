@@ -282,7 +282,8 @@ class SessionCommand(Generic[S]):
                 return partial(work, each)
             from sessioncompress.operations import cloud, database
 
-            in_rows = partial(database.work_on, keeps=policy.keep_backup, gone_too=self.gone_too, adds=self.adds)
+            keeps = self.compresses and policy.keep_backup
+            in_rows = partial(database.work_on, keeps=keeps, gone_too=self.gone_too, adds=self.adds)
             at_work = in_rows if one.remote.is_row else cloud.work_on
             return partial(at_work, one.remote, partial(_on_copy, work, each), writes=writes)
 
