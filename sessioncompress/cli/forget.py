@@ -101,7 +101,13 @@ class Forget(SessionCommand[ForgetStats]):
         """Go over the sessions, and once more over those whose stores the user gives up."""
         given, limited = self.given, self.given.max_size is not None or self.chosen.older_than is not None
         only = Only(given.gone, given.unneeded, time.time() if limited else math.inf)
-        found = [_row_that_is_gone(each) or each for each in found]
+        # The store of a row that is gone may go.
+        found = [
+            replace(each, error=None, remote=Remote(each.shown, 0, 0, is_row=True))
+            if isinstance(each.error, SessionGone) and names_rows(each.path)
+            else each
+            for each in found
+        ]
         self.kept: dict[Path, str] = {}
         """The sessions whose stores stay, and why."""
         if given.gone or given.unneeded or limited:
@@ -178,13 +184,6 @@ class Forget(SessionCommand[ForgetStats]):
 
 
 forget = Forget.command("forget session.jsonl")
-
-
-def _row_that_is_gone(found: Found) -> Found | None:
-    """Name a row that is gone as one: its store may go."""
-    if not (isinstance(found.error, SessionGone) and names_rows(found.path)):
-        return None
-    return Found(found.path, named=found.named, remote=Remote(str(found.path), 0, 0, is_row=True))
 
 
 def _status(stats: ForgetStats) -> str:

@@ -81,7 +81,7 @@ def found_in(path: Path, selection: Selection, *, stores: bool = False) -> Itera
     database, only = (path, "") if is_database(path) else (path.parent, path.name)
     try:
         with Database(database, writes=False) as opened:
-            agent, listed = opened.agent, opened.sessions()
+            agent, listed = opened.tables.agent, opened.sessions()
     except SessionCompressError as error:
         yield Found(path, named=True, error=error)
         return
@@ -323,7 +323,7 @@ def _alone(database: Path, opened: Database) -> Iterator[None]:
             fcntl.flock(fd, fcntl.LOCK_EX)
             for left in folder.glob("*.jsonl"):
                 # A run was killed at work on it.
-                if opened.may_be(left.stem) and (left.is_symlink() or not left.is_dir()):
+                if opened.tables.name.fullmatch(left.stem) and (left.is_symlink() or not left.is_dir()):
                     disk.remove(left)
             yield
 

@@ -26,6 +26,10 @@ _BITE_ROWS, _BITE_BYTES, _BITE_PAGES = 2_000, 8 << 20, 2_000
 _INCREMENTAL = 2
 
 
+_Changes = tuple[list[Statement], list[bytes]]
+"""What to do, and the rows to keep before that, as lines for put_events()."""
+
+
 class Listed(NamedTuple):
     """A session's row: `size` is that of its messages and parts in bytes, `changed_ns` its time of change."""
 
@@ -72,62 +76,45 @@ class Database:
         """Close it."""
         self._sql.close()
 
-    @property
-    def agent(self) -> str:
-        """The agent's name in the table of formats."""
-        return self._tables.agent
-
-    def may_be(self, session: str) -> bool:
-        """Tell whether a session's id may be a name."""
-        return self._tables.name.fullmatch(session) is not None
-
     def has(self, session: str) -> bool:
         """Tell whether a session is there."""
         with self._failing():
-            return self._sql.execute(self._tables.changed, (session,)).fetchone() is not None
+            return self._sql.execute(self.tables.changed, (session,)).fetchone() is not None
 
     def sessions(self) -> list[Listed]:
         """List the sessions, the oldest first."""
         with self._failing():
             sizes: dict[bytes, int] = {}
-            for name, size in self._sql.execute(self._tables.sizes):
+            for name, size in self._sql.execute(self.tables.sizes):
                 sizes[name] = sizes.get(name, 0) + size
-            found = self._sql.execute(self._tables.sessions).fetchall()
+            found = self._sql.execute(self.tables.sessions).fetchall()
         listed = (
             Listed(text(name), text(project), text(title), sizes.get(name, 0), _nanoseconds(at))
             for name, project, title, at in found
         )
-        return [each for each in listed if self.may_be(each.id)]
+        return [each for each in listed if self.tables.name.fullmatch(each.id)]
 
     def lines(self, session: str, *, adds: bool) -> tuple[list[bytes], int]:
-        """Read the lines of a session as they are at one moment, and its time of change in ns.
-
-        Raises Refused, also where the caller `adds` lines and cannot.
-        """
-        if adds and self._tables.fixed:
-            raise Refused(self._tables.fixed, where=self.path / session, state=NOT_CHANGED)
+        """Read the lines of a session at one moment, and its time of change in ns. Raises Refused."""
+        if adds and self.tables.fixed:
+            raise Refused(self.tables.fixed, where=self.path / session, state=NOT_CHANGED)
         with self._transaction("BEGIN"):
-            if (changed := self._sql.execute(self._tables.changed, (session,)).fetchone()) is None:
+            if (changed := self._sql.execute(self.tables.changed, (session,)).fetchone()) is None:
                 raise Refused("it is not in the database any more", where=self.path / session, state=NOT_CHANGED)
             try:
-                return list(self._tables.lines(self._sql, session)), _nanoseconds(*changed)
+                return list(self.tables.lines(self._sql, session)), _nanoseconds(*changed)
             except Odd as error:
                 raise self._odd(str(error), session) from error
 
-    def changes(
-        self, session: str, before: Iterable[bytes], after: Iterable[bytes]
-    ) -> tuple[list[Statement], list[bytes]]:
-        """Find the statements that bring a session from one state of its lines to another, and the rows to keep before.
-
-        Those are lines for put_events(). Raises Damaged where a line is not one of rows, and Refused.
-        """
+    def changes(self, session: str, before: Iterable[bytes], after: Iterable[bytes]) -> _Changes:
+        """Find what brings a session from one state of its lines to another. Raises Damaged, Refused."""
         # Most lines stay.
         was, now = set(before), set(after)
-        old = self._tables.rows_in(line for line in was if line not in now)
-        new = self._tables.rows_in(line for line in now if line not in was)
+        old = self.tables.rows_in(line for line in was if line not in now)
+        new = self.tables.rows_in(line for line in now if line not in was)
         rows = [row for row in sorted(old.keys() | new.keys()) if old.get(row) != new.get(row)]
-        statements = [self._tables.statement(session, row, old.get(row), new.get(row)) for row in rows]
-        asked, kept = self._tables.whole, self._tables.line_of
+        statements = [self.tables.statement(session, row, old.get(row), new.get(row)) for row in rows]
+        asked, kept = self.tables.whole, self.tables.line_of
         with self._failing():
             whole = [self._sql.execute(asked, (session, number)).fetchone() for _, number in rows if asked]
         try:
@@ -150,7 +137,7 @@ class Database:
         """Count the events of a session that may go; see take_events()."""
         if not self._may_take_events(session):
             return Events()
-        kept = self._tables.events
+        kept = self.tables.events
         with self._failing():
             which = f"{kept.session} = ?1 AND {kept.which}"
             asked = f"SELECT count(*), sum({length(kept.data)}) FROM {kept.table} WHERE {which}"  # noqa: S608 - names of ours
@@ -162,7 +149,7 @@ class Database:
 
         No transaction is open meanwhile: whoever deletes what is yielded compares it.
         """
-        kept = self._tables.events
+        kept = self.tables.events
         which = f"{kept.session} = ?1 AND seq > ?2 AND {kept.which}"
         asked = f"SELECT seq, {kept.rows} FROM {kept.table} WHERE {which} ORDER BY seq LIMIT 32"  # noqa: S608 - as above
         last = -1 if self._may_take_events(session) else sys.maxsize
@@ -171,27 +158,24 @@ class Database:
             for _, *values in rows:
                 # What no line can hold stays where it is.
                 with suppress(UnicodeDecodeError):
-                    yield self._tables.line_of(values)
+                    yield self.tables.line_of(values)
 
     def take_events(self, session: str, lines: Iterable[bytes]) -> int:
         """Delete the events that these lines hold, each if it is still the same, in bites; return how many went.
 
         The agent reads none of them to resume, list, export, fork or revert a session.
         """
-        kept = map(self._tables.values_in, lines)
+        kept = map(self.tables.values_in, lines)
         return self._in_bites((f"DELETE FROM {each.place}", (session, *values)) for each, values in kept)  # noqa: S608 - ours
 
     def put_events(self, session: str, lines: Iterable[bytes]) -> int:
-        """Bring back what these lines hold: events that are gone and whose numbers are free, rows of the same text.
-
-        Returns how many.
-        """
-        kept = map(self._tables.values_in, lines)
+        """Bring back events whose numbers are free, and rows whose text is the same; return how many."""
+        kept = map(self.tables.values_in, lines)
         return self._in_bites((each.put, (session, *values)) for each, values in kept)
 
     def holds_events(self, session: str, lines: Iterable[bytes]) -> bool:
         """Tell whether all of these events and rows are there."""
-        kept = map(self._tables.values_in, lines)
+        kept = map(self.tables.values_in, lines)
         with self._failing():
             found = (self._sql.execute(f"SELECT 1 FROM {each.place}", (session, *values)) for each, values in kept)  # noqa: S608
             return all(each.fetchone() for each in found)
@@ -209,7 +193,7 @@ class Database:
         """Measure the events of all sessions, of which so many bytes are the rows of those."""
         pages, free, _ = self.pages()
         with self._failing():
-            summed = self._sql.execute(self._tables.events.size).fetchone() if self._tables.events.size else None
+            summed = self._sql.execute(self.tables.events.size).fetchone() if self.tables.events.size else None
         return (summed[0] or 0) if summed else max(pages - free - sessions, 0)
 
     def give_back(self) -> None:
@@ -246,7 +230,7 @@ class Database:
             return sum(self._sql.execute(*each).rowcount for each in bite)
 
     def _may_take_events(self, session: str) -> bool:
-        kept = self._tables.events
+        kept = self.tables.events
         with self._failing():
             is_known = self._columns_of(kept.table) == kept.columns
             return is_known and self._sql.execute(kept.may_go, (session,)).fetchone() is not None
@@ -259,7 +243,7 @@ class Database:
         return {text(name): place for name, place in self._sql.execute(asked, (table,))}
 
     def _odd(self, what: str, session: str) -> Refused:
-        what = f"{what} is not as {self._tables.called} writes it, or over {LINE_CAP >> 20} MB"
+        what = f"{what} is not as {self.tables.called} writes it, or over {LINE_CAP >> 20} MB"
         return Refused(what, where=self.path / session, state=NOT_CHANGED)
 
     def _refuse_unless_known(self) -> None:
@@ -272,7 +256,7 @@ class Database:
             is_known &= self._sql.execute("PRAGMA encoding").fetchone() == (b"UTF-8",)
             triggers = self._sql.execute("SELECT lower(tbl_name) FROM sqlite_master WHERE type = 'trigger'").fetchall()
             if is_known and not {text(name) for (name,) in triggers} & {*each.columns, each.events.table}:
-                self._tables, what, remedy = each, each.refusal(self._sql), ""
+                self.tables, what, remedy = each, each.refusal(self._sql), ""
                 break
         if what:
             raise Refused(what, where=self.path, state="The database was not changed.", remedy=remedy)

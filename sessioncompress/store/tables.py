@@ -307,10 +307,9 @@ def _rows_of_lines(lines: Iterable[bytes]) -> dict[Row, Value]:
     try:
         for line in lines:
             value = orjson.loads(line)
-            # What a run adds has no number.
-            is_row, raw = "row" in value, line.removesuffix(b"\n")
-            found["transcript_events", value.get("row", -1)] = Value(_without(_ROW, value, raw) if is_row else raw)
-    except (ValueError, TypeError, AttributeError) as error:
+            data = _without(_ROW, value, line.removesuffix(b"\n"))
+            found["transcript_events", value["row"]] = Value(data)
+    except (ValueError, KeyError, TypeError) as error:
         raise Damaged("a rewritten line is no row", state=NOT_CHANGED) from error
     return found
 
