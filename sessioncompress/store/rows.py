@@ -99,12 +99,15 @@ class Database:
         if adds and self.tables.fixed:
             raise Refused(self.tables.fixed, where=self.path / session, state=NOT_CHANGED)
         with self._transaction("BEGIN"):
-            if (changed := self._sql.execute(self.tables.changed, (session,)).fetchone()) is None:
-                raise Refused("it is not in the database any more", where=self.path / session, state=NOT_CHANGED)
+            changed = self._sql.execute(self.tables.changed, (session,)).fetchone()
             try:
-                return list(self.tables.lines(self._sql, session)), _nanoseconds(*changed)
+                lines = list(self.tables.lines(self._sql, session)) if changed else []
             except Odd as error:
                 raise self._odd(str(error), session) from error
+            # OpenClaw may have packed them all, and bring them back.
+            if not lines:
+                raise Refused("its rows are not in the database", where=self.path / session, state=NOT_CHANGED)
+            return lines, _nanoseconds(*changed)
 
     def changes(self, session: str, before: Iterable[bytes], after: Iterable[bytes]) -> _Changes:
         """Find what brings a session from one state of its lines to another. Raises Damaged, Refused."""

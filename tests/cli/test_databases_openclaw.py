@@ -244,6 +244,19 @@ def test_forget_leaves_no_secret(path: Path) -> None:
         assert not each.is_file() or secret.encode() not in each.read_bytes(), each
 
 
+def test_a_session_that_openclaw_packed_keeps_its_store(path: Path) -> None:
+    """Its window stays, and its rows may come back."""
+    run("compress", path)
+    execute(path, "DELETE FROM transcript_events WHERE session_id = ?", NAME)
+    before = kept(path, "rows")
+    result = run("forget", "--gone", "--yes", path)
+    assert (result.exit_code, "its rows are not in the database" in result.stderr) == (4, True)
+    assert kept(path, "rows") == before != []
+    execute(path, "DELETE FROM session_windows WHERE session_id = ?", NAME)
+    assert run("forget", "--gone", "--yes", path).exit_code == 0
+    assert kept(path, "rows") == []
+
+
 @pytest.mark.parametrize(("owner", "name"), KILLED.values(), ids=KILLED)
 def test_killed_between_steps(path: Path, owner: object, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = tables(path)
