@@ -132,13 +132,7 @@ def selected(selection: Selection, *, stores: bool = False) -> Iterator[Found]:
 
 
 def work_on(
-    remote: Remote,
-    work: Callable[[Path], T],
-    *,
-    writes: bool,
-    keeps: bool = False,
-    gone_too: bool = False,
-    adds: bool = False,
+    remote: Remote, work: Callable[[Path], T], *, writes: bool, keeps: bool, gone_too: bool = False, adds: bool = False
 ) -> T:
     """Write the lines of a session beside its store, do the work there, and put back the rows that it changed.
 
