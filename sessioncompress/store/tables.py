@@ -134,9 +134,12 @@ def _is_of(value: object, types: tuple[type, ...]) -> bool:
     return type(value) in types or (bytes in types and isinstance(value, str))
 
 
+_COUNTS = sqlite3.sqlite_version_info >= (3, 43)
+
+
 def length(column: str) -> str:
     """Write the bytes of a text as SQL; what newer versions have reads no more of a row than its head."""
-    return f"octetlength({column})" if sqlite3.sqlite_version_info >= (3, 43) else f"length(CAST({column} AS BLOB))"
+    return f"octet_length({column})" if _COUNTS else f"length(CAST({column} AS BLOB))"
 
 
 def _columns(key: str, others: str) -> Columns:
@@ -379,7 +382,7 @@ _OPENCLAW = Tables(
         "typeof(seq) = 'integer' AND seq >= 0 AND typeof(run_id) IN ('text', 'null') AND typeof(event_json) = 'text' "
         f"AND typeof(created_at) = 'integer' AND created_at >= 0 AND {length('event_json')} <= {LINE_CAP} AND {_OLDER}",
         "SELECT ?1",
-        "SELECT sum(length(event_json)) FROM trajectory_runtime_events",
+        f"SELECT sum({length('event_json')}) FROM trajectory_runtime_events",  # noqa: S608 - names of ours
     ),
     (
         Kept(
@@ -404,7 +407,7 @@ _OPENCLAW = Tables(
     _FIXED,
 )
 
-FUNCTIONS = {"unpacked": _unpacked} | ({} if "octet" in length("") else {"octet_length": _octets})
+FUNCTIONS = {"unpacked": _unpacked} | ({} if _COUNTS else {"octet_length": _octets})
 """Functions of SQL that a check of OpenClaw's, or the SQL here, asks for."""
 TABLES = (_OPENCODE, _OPENCLAW)
 """The databases that we know."""
