@@ -410,4 +410,3 @@ _OPENCLAW = Tables(
 FUNCTIONS = {"unpacked": _unpacked} | ({} if _COUNTS else {"octet_length": _octets})
 """Functions of SQL that a check of OpenClaw's, or the SQL here, asks for."""
 TABLES = (_OPENCODE, _OPENCLAW)
-"""The databases that we know."""

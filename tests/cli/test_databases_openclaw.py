@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.store import rows
+from sessioncompress.store import tables as known
 from sessioncompress.store.originals import zstd
 from tests.cli.test_cli import run
 from tests.cli.test_databases import KILLED, killed
@@ -308,3 +309,10 @@ def test_damaged_rows_are_noticed(path: Path) -> None:
 def test_the_folder_of_the_database_may_be_written(path: Path) -> None:
     """A dry run warns of a folder, and a row lies in none."""
     assert "not writable" not in run("compress", "--dry-run", path).stderr
+
+
+@pytest.mark.parametrize(("counts", "asked"), [(True, "octet_length(data)"), (False, "length(CAST(data AS BLOB))")])
+def test_bytes_are_counted_as_each_sqlite_can(monkeypatch: pytest.MonkeyPatch, counts: bool, asked: str) -> None:
+    """One machine has one version of it."""
+    monkeypatch.setattr(known, "_COUNTS", counts)
+    assert known.length("data") == asked
