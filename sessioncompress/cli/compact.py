@@ -43,7 +43,7 @@ _OFTEN = {"actTokens": 200_000, "actMessages": 100}
 class Compact(SessionCommand[CompactStats]):
     """Summarize the old part of sessions, as their agent does."""
 
-    changes = compresses = urls = True
+    changes = compresses = urls = adds = True
     asks = "Compact"
     flags = (options.DRY_RUN, options.YES, options.CHECK, options.JOBS, options.JSON, options.QUIET, options.VERBOSE)
     takes = (

@@ -18,7 +18,7 @@ from sessioncompress.core.text import kb, less, printable
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations.batch import PASSED_OVER
 from sessioncompress.pipeline import triage
-from sessioncompress.pipeline.discover import Found
+from sessioncompress.pipeline.discover import Found, is_folder
 from sessioncompress.store.layout import store_at
 
 if TYPE_CHECKING:
@@ -152,7 +152,9 @@ class Compress(SessionCommand["CompressionStats"]):
         """Warn about folders that a run can't change, and print the command that undoes the run."""
         chosen = self.chosen
         changing = [stats for stats in done.results if stats.is_smaller] if chosen.rehearses and not chosen.urls else []
-        for folder in dict.fromkeys(Path(stats.path).parent for stats in changing):
+        places = (Path(stats.path).parent for stats in changing)
+        # Of a row that is its database.
+        for folder in dict.fromkeys(each if is_folder(each) else each.parent for each in places):
             if not os.access(folder, os.W_OK | os.X_OK):
                 options.warn(f"{folder} is not writable: a run would change nothing in it")
         # Without originals the run can't be undone.

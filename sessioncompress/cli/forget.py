@@ -17,10 +17,10 @@ from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
 from sessioncompress.cli.tables import echo_wrapped, is_seen, shown, wrapped
 from sessioncompress.core import process
 from sessioncompress.core.text import counted, kb
-from sessioncompress.errors import Refused
+from sessioncompress.errors import Refused, SessionGone, UsageError
 from sessioncompress.operations.forget import ForgetStats, Only, forget_session, kept_of
 from sessioncompress.operations.wording import at_stake, links_kept, packs_kept
-from sessioncompress.pipeline.discover import Found
+from sessioncompress.pipeline.discover import Found, Remote, names_rows
 from sessioncompress.policy.model import Policy
 from sessioncompress.store.layout import FOLDER
 
@@ -57,8 +57,14 @@ class Forget(SessionCommand[ForgetStats]):
 
     @staticmethod
     def work(each: Each, deletes: bool, only: Only) -> ForgetStats:
-        stats = forget_session(each.path, each.policy, dry_run=True, only=only)
         remote, size, number = each.found.remote, 0, 0
+        try:
+            stats = forget_session(each.path, each.policy, dry_run=True, only=only)
+        except UsageError:
+            # Of a row that is gone there may be events alone.
+            if remote is None:
+                raise
+            stats = ForgetStats(str(each.path), gone=True)
         if remote is not None and not stats.kept:
             from sessioncompress.operations.database import forget_events, will_forget
 
@@ -95,7 +101,13 @@ class Forget(SessionCommand[ForgetStats]):
         """Work through the sessions once, then again through those whose stores the user agrees to delete."""
         given, limited = self.given, self.given.max_size is not None or self.chosen.older_than is not None
         only = Only(given.gone, given.unneeded, time.time() if limited else math.inf)
-        found = list(found)
+        # The store of a row that is gone may go.
+        found = [
+            replace(each, error=None, remote=Remote(each.shown, 0, 0, is_row=True))
+            if isinstance(each.error, SessionGone) and names_rows(each.path)
+            else each
+            for each in found
+        ]
         self.kept: dict[Path, str] = {}
         """Sessions whose stores stay, with the reason."""
         if given.gone or given.unneeded or limited:

@@ -87,6 +87,8 @@ class SessionCommand(Generic[S]):
     stores: ClassVar = False
     """True if it reads stores, also of missing sessions and under any name. With `gone_too`, missing is no error."""
     gone_too: ClassVar = False
+    adds: ClassVar = False
+    """Whether it adds lines to sessions."""
     urls: ClassVar = False
     rows: ClassVar = True
     """True if it accepts sessions in databases."""
@@ -279,8 +281,10 @@ class SessionCommand(Generic[S]):
                 return partial(work, each)
             from sessioncompress.operations import cloud, database
 
-            work_on = (database if one.remote.is_row else cloud).work_on
-            return partial(work_on, one.remote, partial(_on_copy, work, each), writes=writes)
+            keeps = self.compresses and policy.keep_backup
+            in_rows = partial(database.work_on, keeps=keeps, gone_too=self.gone_too, adds=self.adds)
+            at_work = in_rows if one.remote.is_row else cloud.work_on
+            return partial(at_work, one.remote, partial(_on_copy, work, each), writes=writes)
 
         jobs = chosen.jobs if self.parallel else 1
         run = batch.Archive(found, prepare, jobs, chosen.engine, quiet=chosen.quiet)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sessioncompress.cli.choosing import MOST_TYPED, Chosen, typed
-from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, wrapped_for
+from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, with_tilde, wrapped_for
 from sessioncompress.core import process
 from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable, printable_json, quote
 from sessioncompress.errors import Refused, SessionCompressError, UsageError
@@ -100,6 +100,17 @@ def echo_database(stats: DatabaseStats, verb: str) -> None:
     parts += [stats.reason] if stats.reason else []
     if stats.events or sizes != before or stats.reason:
         echo_wrapped(printable(f"{stats.path}: {', '.join(parts)}"))
+
+
+def tell_of_databases(among: Iterable[DatabaseStats]) -> None:
+    """Tell what of databases are no messages, and what gives that back."""
+    for each in among:
+        size = each.size_before
+        parts = [f"{kb(each.event_bytes, size)} of them events, which compress moves out"]
+        parts = parts if each.event_bytes > size // 2 else []
+        parts += [f"{kb(each.free_bytes, size)} of them free inside"] if each.free_bytes > size // 10 else []
+        if parts:
+            echo_wrapped(printable(f"{with_tilde(each.path)}: {kb(size)}, {', and '.join(parts)}"), err=True)
 
 
 def tell_of_sweeps(swept: Swept) -> None:

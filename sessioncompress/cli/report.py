@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,7 @@ from sessioncompress.core.text import counted, kb, listed, printable
 from sessioncompress.pipeline.discover import Found
 
 if TYPE_CHECKING:
+    from sessioncompress.operations.database import DatabaseStats
     from sessioncompress.operations.overview import Measured, Overview
     from sessioncompress.operations.page import Price
 
@@ -73,6 +75,11 @@ class Report(SessionCommand["Measured"]):
         project = each.found.project if isinstance(each.found, Session) else ""
         return overview.measure(each.path, each.policy, project=project, form=form)
 
+    def on_database(self, path: Path, rows: Sequence[Found]) -> DatabaseStats:
+        from sessioncompress.operations.database import measured
+
+        return measured(path, rows)
+
     def refuse(self) -> None:
         from sessioncompress.operations import page
 
@@ -119,6 +126,7 @@ class Report(SessionCommand["Measured"]):
         for price in page.unused_prices(found.sessions, prices):
             what = f"--price {price.model}={price.dollars:g} applies to no session"
             options.warn(f"{what}: no model matches it, or an earlier --price does{there}")
+        output.tell_of_databases(self.databases)
         output.tell_of_sweeps(swept)
         echo_wrapped("The page names your sessions and projects: review it before you share it.", err=True)
 

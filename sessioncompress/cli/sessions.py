@@ -201,11 +201,7 @@ class Sessions(SessionCommand[ListedSession]):
         super().hints(done)
         if not self.silent:
             self.tell_of_sweeps()
-            for each in self.databases:
-                if each.event_bytes > each.size_before // 2:
-                    rest = f"{kb(each.event_bytes, each.size_before)} of them no messages but events"
-                    size = f"{with_tilde(each.path)}: {kb(each.size_before)}"
-                    echo_wrapped(printable(f"{size}, {rest}, which compress moves out"), err=True)
+            output.tell_of_databases(self.databases)
 
     def tell_of_sweeps(self) -> None:
         """Report once which sessions agents will delete soon."""

@@ -150,7 +150,7 @@ class Diff(SessionCommand[_Lost]):
             return self._told(found, policy, found.path)
         from sessioncompress.operations.database import work_on
 
-        return work_on(found.remote, partial(self._told, found, policy), writes=False)
+        return work_on(found.remote, partial(self._told, found, policy), writes=False, keeps=False)
 
     def _told(self, found: Found, policy: Policy, at: Path) -> _Lost:
         # Imported here because `show` doesn't need it.

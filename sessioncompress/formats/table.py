@@ -129,13 +129,18 @@ TABLE = (
         ("clawdbot", "moltbot"),
         "pi.OpenClaw",
         ("type", "session"),
-        _Said("OpenClaw", "its sessions are pi's", since="up to about 2026.3"),
+        _Said(
+            "OpenClaw",
+            "2026.9.6, by hand",
+            "rows of its database; JSON lines until mid-2026",
+        ),
         # Its former names are Clawdbot and Moltbot.
         folders=(
             ("OPENCLAW_STATE_DIR", "~/.openclaw", "agents/*/sessions"),
             ("CLAWDBOT_STATE_DIR", "~/.clawdbot", "agents/*/sessions"),
             ("", "~/.moltbot", "agents/*/sessions"),
         ),
+        databases=(("OPENCLAW_STATE_DIR", "~/.openclaw", "agents/*/agent/openclaw-agent.sqlite"),),
         is_relative=True,
         frees=(b"", 0.26),
     ),
@@ -345,9 +350,9 @@ def agent_folders() -> Iterator[Path]:
     yield from _there(_homes())
 
 
-def databases() -> Iterator[Path]:
-    """Yield the databases of this user's agents."""
-    yield from _there(place for row in TABLE for place in _named(row.databases))
+def databases(agent: str | None = None) -> Iterator[Path]:
+    """Yield the databases of this user's agents, or of one of them."""
+    yield from _there(place for row in TABLE if agent in (None, row.name) for place in _named(row.databases))
 
 
 def _there(places: Iterable[tuple[Path, str]]) -> Iterator[Path]:

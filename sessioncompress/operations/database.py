@@ -22,6 +22,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from sessioncompress.core.text import quote
 from sessioncompress.errors import Damaged, SessionCompressError, SessionGone, UsageError, failing
 from sessioncompress.formats import table
 from sessioncompress.operations.sessions import Selection, Session, project_of
@@ -48,8 +49,8 @@ from sessioncompress.store.rows import Database, Events, Listed, shrink
 
 T = TypeVar("T")
 
-_EVENTS = re.compile(r"(.+)\.events-([1-9][0-9]{0,8})\.zst")
-"""The name of a file with a session's events, by its id and a number."""
+_EVENTS = re.compile(r"(.+)\.(?:events|rows)-([1-9][0-9]{0,8})\.zst")
+"""The name of a file with a session's events, or with rows as they were, by its id and a number."""
 _DUE = "to-be-written-anew"
 _OPTIONS = {
     int(zstd.CompressionParameter.compression_level): 6,
@@ -63,7 +64,7 @@ _OPTIONS = {
 class DatabaseStats(Struct, frozen=True, rename="camel"):
     """Results for one database: its bytes on disk, and the number and bytes of the events that were moved.
 
-    `reason` says what could not be done.
+    `reason` says what could not be done; `free_bytes` of a list are inside.
     """
 
     path: str
@@ -71,6 +72,7 @@ class DatabaseStats(Struct, frozen=True, rename="camel"):
     size_after: int = 0
     events: int = 0
     event_bytes: int = 0
+    free_bytes: int = 0
     reason: str = ""
 
 
@@ -79,7 +81,7 @@ def found_in(path: Path, selection: Selection, *, stores: bool = False) -> Itera
     database, only = (path, "") if is_database(path) else (path.parent, path.name)
     try:
         with Database(database, writes=False) as opened:
-            listed = opened.sessions()
+            agent, listed = opened.tables.agent, opened.sessions()
     except SessionCompressError as error:
         yield Found(path, named=True, error=error)
         return
@@ -94,7 +96,7 @@ def found_in(path: Path, selection: Selection, *, stores: bool = False) -> Itera
         if selection.older_than is not None and time.time() - each.changed_ns / 1e9 < selection.older_than:
             continue
         if is_chosen and (not project or project.has(each.project)):
-            yield _session(database, each, named=bool(only))
+            yield _session(database, each, agent, named=bool(only))
     if only and only not in present | kept:
         what = "the database has no session of this id"
         yield Found(path, named=True, error=UsageError(what, where=path, state="Nothing was done."))
@@ -102,18 +104,18 @@ def found_in(path: Path, selection: Selection, *, stores: bool = False) -> Itera
         if (not only or only == name) and not project:
             what = "the session is not in the database any more, but its store is still there"
             where, state = database / name, "Nothing was changed."
-            remedy = f"If you no longer need its originals, delete {rows_of(database)}/{FOLDER}/*/{name}.*."
+            remedy = f"If you no longer need its originals, 'sessioncompress forget {quote(str(where))}' deletes them."
             gone = SessionGone(what, where=where, state=state, remedy=remedy)
             yield Found(where, named=True, error=gone)
 
 
-def _session(database: Path, row: Listed, *, named: bool) -> Session:
+def _session(database: Path, row: Listed, agent: str, *, named: bool) -> Session:
     path = database / row.id
     return Session(
         path,
         named=named,
         remote=Remote(str(path), row.size, row.changed_ns, is_row=True),
-        agent="opencode",
+        agent=agent,
         id=row.id,
         project=row.project,
         size=row.size,
@@ -124,22 +126,27 @@ def _session(database: Path, row: Listed, *, named: bool) -> Session:
 
 def selected(selection: Selection, *, stores: bool = False) -> Iterator[Found]:
     """Find the selected sessions in this user's databases."""
-    if selection.agent in (None, "opencode"):
-        for path in table.databases():
-            if is_database(path):
-                yield from found_in(path, selection, stores=stores)
+    for path in table.databases(selection.agent):
+        if is_database(path):
+            yield from found_in(path, selection, stores=stores)
 
 
-def work_on(remote: Remote, work: Callable[[Path], T], *, writes: bool) -> T:
+def work_on(
+    remote: Remote, work: Callable[[Path], T], *, writes: bool, keeps: bool, gone_too: bool = False, adds: bool = False
+) -> T:
     """Write the lines of a session beside its store, do the work there, and put back the rows that it changed.
 
-    Raises what the work raises, and InUse, Refused, FileFailed.
+    If it `keeps` originals, then also what else is in those rows; it may be that it `adds` lines. With `gone_too` the
+    work is done, without lines, also where the session is gone. Raises what the work raises, and InUse, Refused,
+    FileFailed.
     """
     database, session = Path(remote.url).parent, Path(remote.url).name
     path = lines_of(Path(remote.url))
-    with _alone(database), Database(database, writes=writes) as opened:
-        before, changed_ns = opened.lines(session)
+    with Database(database, writes=writes) as opened, _alone(database, opened):
         try:
+            if gone_too and not opened.has(session):
+                return work(path)
+            before, changed_ns = opened.lines(session, adds=adds)
             with failing(path):
                 fd = disk.create(path, exclusive=False)
                 with disk.closing(fd):
@@ -150,12 +157,17 @@ def work_on(remote: Remote, work: Callable[[Path], T], *, writes: bool) -> T:
             stores = _committed(path) if writes else {}
             result = work(path)
             if writes:
-                with failing(path), os.fdopen(open_file(path), "rb") as after:
-                    try:
-                        opened.change(session, before, after)
-                    except SessionCompressError:
-                        _cut_back(path, stores)
-                        raise
+                kept = None
+                try:
+                    with failing(path), os.fdopen(open_file(path), "rb") as after:
+                        statements, rows = opened.changes(session, before, after)
+                    kept = _keep(database, session, iter(rows), "rows") if keeps else None
+                    opened.change(session, statements)
+                except SessionCompressError:
+                    _cut_back(path, stores)
+                    if kept is not None:
+                        disk.remove(kept)
+                    raise
         except SessionCompressError as error:
             if error.where == os.path.realpath(path):
                 error.where = remote.url
@@ -171,20 +183,19 @@ def take_events(path: Path, sessions: Iterable[Found], policy: Policy, *, dry_ru
     With `dry_run` they are counted.
     """
     before, all_of = _size(path), Events()
-    with _alone(path), Database(path, writes=not dry_run) as opened:
-        kept = _own_events(path)
+    with Database(path, writes=not dry_run) as opened, _alone(path, opened):
         for name in (each.path.name for each in sessions):
             events = opened.events(name)
             if events.rows and not dry_run:
                 lines = opened.event_rows(name)
                 if policy.keep_backup:
-                    file = _keep(path, name, max(kept[name], default=0) + 1, lines)
+                    file = _keep(path, name, lines)
                     lines = _read(file) if file else iter(())
                 events = events._replace(rows=opened.take_events(name, lines))
             all_of = Events(all_of.rows + events.rows, all_of.size + events.size)
     # Also where nothing moved: an agent that has it open now may be closed at the next run.
     reason = "" if dry_run else _inside(shrink(path))
-    return DatabaseStats(str(path), before, _size(path), *all_of, reason)
+    return DatabaseStats(str(path), before, _size(path), *all_of, reason=reason)
 
 
 def put_events(path: Path, sessions: Iterable[Found], *, dry_run: bool) -> DatabaseStats:
@@ -195,15 +206,16 @@ def put_events(path: Path, sessions: Iterable[Found], *, dry_run: bool) -> Datab
     before, rows, size = _size(path), 0, 0
     wrong: list[SessionCompressError] = []
     left = list[str]()
-    with _alone(path), Database(path, writes=not dry_run) as opened:
+    with Database(path, writes=not dry_run) as opened, _alone(path, opened):
         files = _own_events(path)
         for name in (each.path.name for each in sessions):
             # Of an event that was kept twice, the newest counts.
             for _, kept in sorted(files[name].items(), reverse=True):
                 try:
-                    sizes = [len(line) for line in _read(kept)]
+                    sizes = _sizes(kept)
                     size += sum(sizes)
-                    rows += len(sizes) if dry_run else opened.put_events(name, _read(kept))
+                    put = len(sizes) if dry_run else opened.put_events(name, _read(kept))
+                    rows += put if sizes else 0
                     if not dry_run and opened.holds_events(name, _read(kept)):
                         disk.remove(kept)
                     elif not dry_run:
@@ -214,7 +226,7 @@ def put_events(path: Path, sessions: Iterable[Found], *, dry_run: bool) -> Datab
     if wrong:
         raise wrong[0]
     reason = f"other events have the places of some of {', '.join(sorted(set(left))[:3])}" if left else ""
-    return DatabaseStats(str(path), before, _size(path), rows, size, reason or _elsewhere(path))
+    return DatabaseStats(str(path), before, _size(path), rows, size, reason=reason or _elsewhere(path))
 
 
 def _elsewhere(database: Path) -> str:
@@ -228,16 +240,16 @@ def _elsewhere(database: Path) -> str:
 def check_events(path: Path, sessions: Iterable[Found]) -> DatabaseStats:
     """Read what is kept of the events of sessions. Raises Damaged."""
     files = _own_events(path)
-    sizes = [len(line) for each in sessions for kept in files[each.path.name].values() for line in _read(kept)]
-    return DatabaseStats(str(path), _size(path), _size(path), len(sizes), sum(sizes), _elsewhere(path))
+    sizes = [size for each in sessions for kept in files[each.path.name].values() for size in _sizes(kept)]
+    return DatabaseStats(str(path), _size(path), _size(path), len(sizes), sum(sizes), reason=_elsewhere(path))
 
 
 def measured(path: Path, sessions: Iterable[Found]) -> DatabaseStats:
-    """Measure a database: what its sessions do not take, and is not free, is mostly events."""
-    with Database(path, writes=False) as opened:
-        pages, free, _ = opened.pages()
+    """Measure a database: how much of it are events, and how much is free inside."""
     size = sum(each.remote.size for each in sessions if each.remote is not None)
-    return DatabaseStats(str(path), _size(path), _size(path), event_bytes=max(pages - free - size, 0))
+    with Database(path, writes=False) as opened:
+        _, free, _ = opened.pages()
+        return DatabaseStats(str(path), _size(path), _size(path), event_bytes=opened.event_bytes(size), free_bytes=free)
 
 
 def rewritten(path: Path) -> DatabaseStats:
@@ -292,7 +304,7 @@ def forget_events(remote: Remote, *, unneeded: bool, dry_run: bool) -> tuple[int
 
 
 @contextmanager
-def _alone(database: Path) -> Iterator[None]:
+def _alone(database: Path, opened: Database) -> Iterator[None]:
     """Make the folder of a database's stores, and work in it alone."""
     folder = rows_of(database)
     with failing(folder):
@@ -303,9 +315,9 @@ def _alone(database: Path) -> Iterator[None]:
         disk.make_folder(folder)
         with disk.closing(disk.open_folder(folder)) as fd:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            for left in folder.glob("ses_*.jsonl"):
+            for left in folder.glob("*.jsonl"):
                 # A run was killed at work on it.
-                if left.is_symlink() or not left.is_dir():
+                if opened.tables.name.fullmatch(left.stem) and (left.is_symlink() or not left.is_dir()):
                     disk.remove(left)
             yield
 
@@ -328,7 +340,7 @@ def _event_files(folder: Path) -> defaultdict[str, dict[int, Path]]:
     return files
 
 
-def _keep(database: Path, session: str, number: int, lines: Iterator[bytes]) -> Path | None:
+def _keep(database: Path, session: str, lines: Iterator[bytes], what: str = "events") -> Path | None:
     """Write lines to a new file, and flush it; None where there is no line."""
     if (first := next(lines, None)) is None:
         return None
@@ -337,7 +349,8 @@ def _keep(database: Path, session: str, number: int, lines: Iterator[bytes]) -> 
     with zstd.ZstdFile(packed, "wb", options=_OPTIONS) as file:
         for line in lines:
             file.write(line)
-    path = _events_in(database) / f"{session}.events-{number}.zst"
+    number = max(_own_events(database)[session], default=0) + 1
+    path = _events_in(database) / f"{session}.{what}-{number}.zst"
     with failing(path):
         make_ours(path.parent)
         disk.put_new(path, packed.getvalue())
@@ -383,6 +396,12 @@ def _read(path: Path) -> Iterator[bytes]:
     except (zstd.ZstdError, EOFError) as error:
         what, remedy = "the events in it cannot be read", "Put it back from a backup."
         raise Damaged(what, where=path, state="The database was not changed.", remedy=remedy) from error
+
+
+def _sizes(kept: Path) -> list[int]:
+    """Measure the events in a file; what it keeps of rows is no event, but read, too. Raises Damaged."""
+    sizes = [len(line) for line in _read(kept)]
+    return [] if ".rows-" in kept.name else sizes
 
 
 def _size(database: Path) -> int:

@@ -178,7 +178,7 @@ _SQLITE = b"SQLite format 3\0"
 def is_database(path: Path) -> bool:
     """True if a file is an SQLite database, by its name and first bytes."""
     with suppress(OSError):
-        if path.name.endswith(".db") and stat.S_ISREG(path.stat().st_mode):
+        if path.name.endswith((".db", ".sqlite")) and stat.S_ISREG(path.stat().st_mode):
             with path.open("rb") as file:
                 return file.read(len(_SQLITE)) == _SQLITE
     return False

@@ -319,8 +319,9 @@ _WORST: dict[str, tuple[str, ...]] = {
     "store.late_links._DRAFT": ("0", "01234567"),
     "store.layout._LEFT_OVER": (".late-", ".temp-0123456", "."),
     "store.layout._IS_LOCAL": ("local-", "local-0123456", "0"),
-    "store.rows._NAME": ("ses_", "ses_0", "0"),
-    "operations.database._EVENTS": (".events-1", ".events-", ".zst", "1"),
+    "store.tables._OPENCLAW_ID": ("0", "0_", "-"),
+    "store.tables._OPENCODE_ID": ("ses_", "ses_0", "0"),
+    "operations.database._EVENTS": (".events-1", ".rows-", ".zst", "1"),
 }
 """What makes each pattern look farthest, by its module and name (or by its module alone); repeated to the size."""
 
@@ -365,7 +366,8 @@ _USED: dict[str, str] = {
     "store.late_links._DRAFT": "fullmatch",
     "store.layout._LEFT_OVER": "fullmatch",
     "store.layout._IS_LOCAL": "fullmatch",
-    "store.rows._NAME": "fullmatch",
+    "store.tables._OPENCLAW_ID": "fullmatch",
+    "store.tables._OPENCODE_ID": "fullmatch",
     "operations.database._EVENTS": "fullmatch",
     "store.records._ID": "fullmatch",
     "store.records._COMMAND": "fullmatch",

@@ -196,6 +196,16 @@ def test_bytes_stay_free_inside_while_an_agent_has_it_open(path: Path) -> None:
     assert path.stat().st_size < 0.4 * size
 
 
+def test_what_is_free_inside_is_told(path: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as agent:
+        agent.execute("SELECT count(*) FROM session").fetchone()
+        run("compress", path)
+        for command in (("sessions",), ("report", path, "-o", tmp_path / "page.html")):
+            said = " ".join(run(*command).stderr.split())
+            assert "of them free inside" in said
+            assert "of them events" not in said
+
+
 def test_one_session_is_named_by_its_id(path: Path) -> None:
     """Only its rows change; and what is not there is an error."""
     before = rows_in(path)
@@ -212,7 +222,7 @@ def test_the_list_and_the_options_find_them(path: Path) -> None:
     found = listed["sessions"]
     assert [each["eventBytes"] > each["sizeBefore"] // 2 for each in listed["databases"]] == [True]
     assert [bool(each["couldSaveEstimate"]) for each in found] == [True, False]
-    assert "of them no messages but events" in run("sessions").stderr.replace("\n", " ")
+    assert "of them events, which compress moves out" in " ".join(run("sessions").stderr.split())
     assert [(each["path"], each["agent"], each["title"]) for each in found] == [
         (str(path / NAME), "opencode", "Silent gauges"),
         (found[1]["path"], "opencode", "Silent gauges"),
@@ -230,7 +240,8 @@ def test_commands_that_read_change_nothing(path: Path, tmp_path: Path) -> None:
     for command in ("stats", "verify", "budget", "history", "diff"):
         assert run(command, path).exit_code == 0, command
         assert run(command, path / NAME).exit_code == 0, command
-    assert run("report", path, "-o", tmp_path / "page.html").exit_code == 0
+    result = run("report", path, "-o", tmp_path / "page.html")
+    assert (result.exit_code, "of them events" in result.stderr) == (0, False)
     assert run("search", "gauge", path).exit_code in (0, 1)
     assert rows_in(path) == before
     reference = run("diff", path / NAME).stdout.split("sessioncompress show ")[1].split()[0]
@@ -346,7 +357,27 @@ def test_a_session_that_its_agent_deleted_keeps_its_store(path: Path) -> None:
     result = run("restore", path)
     assert result.exit_code == 4
     assert "the session is not in the database any more" in result.stderr
+    assert f"'sessioncompress forget {path / NAME}' deletes them" in " ".join(result.stderr.split())
     assert list(folder(path).rglob(f"{NAME}*.zst"))
+
+
+def test_the_store_of_a_session_that_its_agent_deleted_is_forgotten(path: Path) -> None:
+    """Asked for by --gone or by its name; those of sessions that are there stay."""
+    other = next(row[0] for row in rows_in(path)["session"] if row[0] != NAME)
+    run("compress", "--force", path)
+    assert "would delete" not in run("forget", "--gone", "--dry-run", path).stdout
+    for table in ("message", "part", "session"):
+        execute(path, f"DELETE FROM {table} WHERE {'id' if table == 'session' else 'session_id'} = ?", NAME)
+    run("forget", "--unneeded", "--yes", path)
+    assert list(folder(path).rglob(f"{NAME}*"))
+    result = run("forget", "--gone", "--yes", path)
+    assert (result.exit_code, "1 kept: the session is there" in result.stdout) == (0, True), result.output
+    assert list(folder(path).rglob(f"{NAME}*")) == []
+    assert list(folder(path).rglob(f"{other}*"))
+    execute(path, "DELETE FROM session")
+    # It has events alone.
+    assert run("forget", "--yes", path / other).exit_code == 0
+    assert list(folder(path).rglob("*.zst")) == []
 
 
 UNKNOWN = {

@@ -88,30 +88,36 @@ def test_a_limit_on_the_size_of_files(tmp_path: Path, short: int) -> None:
 # by then is what a disk would not have either.
 
 
-def _mounted(image: Path, at: Path, options: str) -> None:
+@contextmanager
+def mounted(image: Path, at: Path, options: str) -> Iterator[Path]:
+    """Mount an image for a block."""
     at.mkdir(exist_ok=True)
     subprocess.run(["mount", "-o", f"loop,{options}", image, at], check=True, capture_output=True)
+    try:
+        yield at
+    finally:
+        with suppress(subprocess.CalledProcessError):
+            subprocess.run(["umount", "-l", at], check=True, capture_output=True)
 
 
-def _unmounted(at: Path) -> None:
-    with suppress(subprocess.CalledProcessError):
-        subprocess.run(["umount", "-l", at], check=True, capture_output=True)
+@contextmanager
+def empty_disk(image: Path, at: Path, options: str, size: int = 8) -> Iterator[Path]:
+    """Make an image of an empty ext4 of so many MiB, mounted for a block."""
+    with image.open("wb") as file:
+        file.truncate(size * _MIB)
+    subprocess.run(["mkfs.ext4", "-q", "-E", "lazy_itable_init=0", image], check=True, capture_output=True)
+    with mounted(image, at, options):
+        yield at
 
 
 @contextmanager
 def _image(play: Stage, folder: Path, options: str) -> Iterator[tuple[Path, Path]]:
     """Make an image of an ext4 with the scene's folder on it, all of it on the disk; return it and where it is."""
-    image, at = folder / "disk.img", folder / "disk"
-    with image.open("wb") as file:
-        file.truncate(8 * _MIB)
-    subprocess.run(["mkfs.ext4", "-q", "-E", "lazy_itable_init=0", image], check=True, capture_output=True)
-    _mounted(image, at, options)
-    try:
+    image = folder / "disk.img"
+    with empty_disk(image, folder / "disk", options) as at:
         copy_folder(play.folder, at / "work")
         subprocess.run(["sync", "-f", at], check=True)
         yield image, at / "work" / NAME
-    finally:
-        _unmounted(at)
 
 
 def _cut_at_every_call(play: Stage, folder: Path, options: str) -> list[Path]:
@@ -130,10 +136,13 @@ def _cut_at_every_call(play: Stage, folder: Path, options: str) -> list[Path]:
     return cuts
 
 
-@pytest.mark.skipif(
+cuts_power = pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/dev/loop-control").exists() or shutil.which("mkfs.ext4") is None,
     reason="power cuts need root, loop devices and mkfs.ext4",
 )
+
+
+@cuts_power
 @each_size(effort(SIZES[:1], SIZES[:2], SIZES))
 def test_a_power_cut_before_any_call(tmp_path: Path, scene: Scene, size: Size) -> None:
     """What is on the disk is the old session or the new one with its originals; after the last call the new one."""
@@ -142,14 +151,10 @@ def test_a_power_cut_before_any_call(tmp_path: Path, scene: Scene, size: Size) -
         cuts = _cut_at_every_call(play, tmp_path, options)
         assert len(cuts) == play.calls + 1
         for cut in cuts:
-            at = tmp_path / "after"
-            _mounted(cut, at, options)
-            try:
+            with mounted(cut, tmp_path / "after", options) as at:
                 path = at / "work" / NAME
                 if cut == cuts[-1]:
                     assert path.read_bytes() == play.new
                     assert scene.done(path)
                 check(play, path)
-            finally:
-                _unmounted(at)
             cut.unlink()

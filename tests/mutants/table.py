@@ -33,10 +33,11 @@ _COMPACT = "tests/unit/operations/test_compact.py"
 _UNDO = "tests/unit/operations/test_undo.py"
 _DEEP = "tests/attacks/test_deep_values.py"
 _ROWS = "tests/cli/test_databases.py"
+_CLAW = "tests/cli/test_databases_openclaw.py"
 
 MUTANTS = (
     # Sessions in databases.
-    *_in("store/rows.py", f"{_ROWS}::test_a_row_that_changes_meanwhile_stays")(
+    *_in("store/tables.py", f"{_ROWS}::test_a_row_that_changes_meanwhile_stays")(
         (
             "a row that changed meanwhile is written over",
             'session_id = ? AND data = CAST(? AS TEXT)"',
@@ -44,15 +45,33 @@ MUTANTS = (
         ),
     ),
     *_in("store/rows.py", f"{_ROWS}::test_a_database_that_is_not_known_is_refused")(
-        ("a database with triggers is worked on", "or has_triggers", ""),
-        ("an id may stand in a table twice", '(b"id", 1) in found', "found"),
+        (
+            "a database with triggers is worked on",
+            " and not {text(name) for (name,) in triggers} & {*each.columns, each.events.table}",
+            "",
+        ),
+        (
+            "an id may stand in a table twice",
+            "self._columns_of(table) == columns",
+            "{*self._columns_of(table)} == {*columns}",
+        ),
         ("any tables are taken for those of the agent", "self._columns_of(table) == columns", "True"),
     ),
     *_in("store/rows.py", f"{_ROWS}::test_bytes_stay_free_inside_while_an_agent_has_it_open")(
         ("a database that is open is written anew", "if not _is_alone(path):", "if False:"),
     ),
-    *_in("store/rows.py", f"{_ROWS}::test_events_are_not_put_where_the_agent_numbers_anew")(
-        ("events get numbers that the agent will give", " AND seq >= ?2)", ")"),
+    *_in("store/tables.py", f"{_ROWS}::test_events_are_not_put_where_the_agent_numbers_anew")(
+        ("events get numbers that the agent will give", " AND seq >= ?3)", ")"),
+    ),
+    *_in("store/tables.py", f"{_CLAW}::test_every_row_comes_back_and_what_came_since_stays")(
+        ("the event goes from which numbers go on", " AND {_OLDER}", ""),
+        ("notes of a packed row stay with another text", ", navigation_json = NULL", ""),
+    ),
+    *_in("store/tables.py", f"{_CLAW}::test_a_row_that_the_agent_changed_stays")(
+        ("a row is packed again over what the agent wrote", " AND event_json = coalesce(?3, unpacked(?4))", ""),
+    ),
+    *_in("operations/database.py", f"{_CLAW}::test_every_row_comes_back_and_what_came_since_stays")(
+        ("packed rows go before they are kept", "iter(rows)", "iter(())"),
     ),
     *_in("operations/database.py", f"{_ROWS}::test_unneeded_events_are_those_in_the_database")(
         (
@@ -68,7 +87,7 @@ MUTANTS = (
         ("forgotten bytes stay in the database", "shrink(path, always=True)", '""'),
     ),
     *_in("operations/database.py", f"{_ROWS}::test_a_database_is_compressed_and_every_row_comes_back")(
-        ("events go before they are kept", "+ 1, lines)", "+ 1, iter(()))"),
+        ("events go before they are kept", "_keep(path, name, lines)", "_keep(path, name, iter(()))"),
     ),
     *_in("operations/database.py", f"{_ROWS}::test_a_dry_run_changes_no_byte")(
         ("a dry run takes events", "if events.rows and not dry_run:", "if events.rows:"),

@@ -1,4 +1,4 @@
-"""Makes databases as OpenCode has them, from its exports: messages, parts, and the events that repeat them."""
+"""Makes databases as OpenCode and OpenClaw have them: messages, parts or lines, and the events that repeat them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+from sessioncompress.store.originals import zstd
 
 _SCHEMA = """
 CREATE TABLE session (id text PRIMARY KEY, project_id text NOT NULL, workspace_id text, parent_id text,
@@ -69,12 +71,76 @@ def _data(value: dict[str, Any], but: Iterable[str]) -> str:
     return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
 
 
-def rows(path: Path) -> dict[str, list[tuple[Any, ...]]]:
+_OPENCLAW = """
+CREATE TABLE session_nodes (session_key TEXT NOT NULL PRIMARY KEY, entry_valid INTEGER NOT NULL DEFAULT 0,
+    updated_at INTEGER NOT NULL, label TEXT, display_name TEXT) STRICT;
+CREATE TRIGGER session_nodes_entry_valid_after_update AFTER UPDATE OF updated_at ON session_nodes
+    BEGIN UPDATE session_nodes SET entry_valid = 0 WHERE session_key = NEW.session_key; END;
+CREATE TABLE session_windows (session_id TEXT NOT NULL PRIMARY KEY, session_key TEXT NOT NULL,
+    created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, display_name TEXT,
+    FOREIGN KEY (session_key) REFERENCES session_nodes(session_key) ON DELETE CASCADE) STRICT;
+CREATE TABLE transcript_events (session_id TEXT NOT NULL, seq INTEGER NOT NULL, event_json TEXT,
+    created_at INTEGER NOT NULL, event_zstd BLOB, event_utf8_bytes INTEGER, navigation_json TEXT,
+    PRIMARY KEY (session_id, seq),
+    FOREIGN KEY (session_id) REFERENCES session_windows(session_id) ON DELETE CASCADE,
+    CHECK ((event_json IS NOT NULL AND event_zstd IS NULL) OR (event_json IS NULL AND event_zstd IS NOT NULL
+        AND event_utf8_bytes IS NOT NULL AND event_utf8_bytes BETWEEN 1 AND 4194304
+        AND length(event_zstd) BETWEEN 1 AND 4194304 AND navigation_json IS NOT NULL)),
+    CHECK (navigation_json IS NULL OR octet_length(navigation_json) <= 16384)) STRICT;
+CREATE TABLE trajectory_runtime_events (session_id TEXT NOT NULL, seq INTEGER NOT NULL, run_id TEXT,
+    event_json TEXT NOT NULL, created_at INTEGER NOT NULL, PRIMARY KEY (session_id, seq),
+    FOREIGN KEY (session_id) REFERENCES session_windows(session_id) ON DELETE CASCADE) STRICT;
+"""
+OPENCLAW_TABLES = ("session_nodes", "session_windows", "transcript_events", "trajectory_runtime_events")
+_PACKED_FROM = 1_024
+
+
+def openclaw(path: Path, **sessions: bytes) -> Path:
+    """Make a database of OpenClaw's, with sessions by their ids, each given as lines."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(opened(path)) as sql:
+        for each in ("auto_vacuum = INCREMENTAL", "journal_mode = WAL"):
+            sql.execute(f"PRAGMA {each}")
+        sql.executescript(_OPENCLAW)
+        for at, (name, data) in enumerate(sessions.items(), 1_700_000_000_000):
+            key = f"agent:main:{name}"
+            sql.execute("INSERT INTO session_nodes VALUES (?, 1, ?, NULL, NULL)", (key, at))
+            sql.execute("INSERT INTO session_windows VALUES (?, ?, ?, ?, NULL)", (name, key, at, at))
+            for seq, line in enumerate(data.splitlines()):
+                is_packed = len(line) >= _PACKED_FROM
+                given = (None if is_packed else line.decode(), at + seq, zstd.compress(line) if is_packed else None)
+                navigation = json.dumps({"version": 1, "modelBytes": len(line)}) if is_packed else None
+                row = (name, seq, *given, len(line), navigation)
+                sql.execute("INSERT INTO transcript_events VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+                trace = (
+                    name,
+                    seq,
+                    "run" if seq % 3 else None,
+                    json.dumps({"type": "trace", "seen": line.decode()}),
+                    at,
+                )
+                sql.execute("INSERT INTO trajectory_runtime_events VALUES (?, ?, ?, ?, ?)", trace)
+        sql.commit()
+    return path
+
+
+def rows(path: Path, tables: Iterable[str] = TABLES) -> dict[str, list[tuple[Any, ...]]]:
+    """Read all rows of a database."""
     with closing(sqlite3.connect(path)) as sql:
-        return {table: sorted(sql.execute(f"SELECT * FROM {table}")) for table in TABLES}
+        return {table: sorted(sql.execute(f"SELECT * FROM {table}"), key=repr) for table in tables}
+
+
+def opened(path: Path) -> sqlite3.Connection:
+    """Open a database with what a check of OpenClaw's asks for, which older versions of SQLite lack."""
+    sql = sqlite3.connect(path)
+    sql.create_function(
+        "octet_length", 1, lambda text: None if text is None else len(text.encode()), deterministic=True
+    )
+    return sql
 
 
 def execute(path: Path, statement: str, *given: object) -> None:
-    with closing(sqlite3.connect(path)) as sql:
+    """Change a database as an agent would."""
+    with closing(opened(path)) as sql:
         sql.execute(statement, given)
         sql.commit()
