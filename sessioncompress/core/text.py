@@ -221,7 +221,7 @@ def staying(number: int, which: str) -> str:
 def strangers(number: int) -> str:
     """Write that markers unknown to the session's journal stay; "" if there are none."""
     why = (
-        "that its journal does not know: they are quotes, or from another session or merge side, and then "
+        "that its journal does not know: they are quotes, or from another session, merge side or newer store, and then "
         "'restore --from-markers --originals OTHER' puts back what they stand for"
     )
     return f"{counted(number, 'marker stays', 'markers stay')} {why}" if number else ""

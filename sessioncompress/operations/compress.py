@@ -10,15 +10,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from sessioncompress.compressors.base import Ours
 from sessioncompress.core import text
-from sessioncompress.errors import FileFailed
+from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused
 from sessioncompress.formats import table
 from sessioncompress.operations import log
 from sessioncompress.operations.history import written_by
 from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.run import Asked, Run, is_judged, judge, not_due, with_pruning
-from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status, to_json
+from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status, imitated, to_json
 from sessioncompress.policy.model import BALANCED, Budget, Policy, Rule
 from sessioncompress.store import git
 from sessioncompress.store import journal as journals
@@ -134,8 +135,23 @@ def refuse_in_merge(known: Known) -> None:
 def _compress(session: OpenSession, store: Store, asked: Asked, *, named: bool) -> CompressionStats:
     journal = journals.load(store.journal)
     (check if asked.dry_run else recover)(session, store, journal.lengths)
-    stats = _compress_known(reading.read_session(session, journal, asked.form, named=named), store, asked)
+    known = reading.read_session(session, journal, asked.form, named=named)
+    _refuse_if_older(known, store, asked.form)
+    stats = _compress_known(known, store, asked)
     return replace(stats, blobs_out_of_reach=_out_of_reach(journal, session.path))
+
+
+def _refuse_if_older(known: Known, store: Store, form: str | None) -> None:
+    """Raise Refused if the store lacks a run that rewrote lines: two stores would each have some of the originals."""
+    if not (known.journal.runs and imitated(known.survey, Ours((known.journal,)))[0]):
+        return
+    # Imported here: hardly any session has markers that its journal does not know.
+    from sessioncompress.operations.verify import since_runs
+
+    since = since_runs(known.session, known.journal, store.originals, form)
+    if number := sum(each.later for each in since.changed):
+        remedy = "Put that store in place of this one first, which it contains, or 'restore' the session."
+        raise Refused(text.older(number), where=known.session.path, state=NOT_CHANGED, remedy=remedy)
 
 
 def _out_of_reach(journal: Journal, path: Path) -> int:

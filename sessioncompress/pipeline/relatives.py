@@ -29,7 +29,7 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store import layout
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import FOLDER, Store, backups_of, hidden_in, last_line, size_of, store_at, stores_in
+from sessioncompress.store.layout import Store, backups_of, hidden_in, last_line, size_of, store_at, stores_in
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.machine import folder_name
 from sessioncompress.store.originals import OriginalsReader
@@ -325,7 +325,7 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
     from_other = restoring(backups, "--from-markers --originals OTHER PATH")
     files = f"{store.journal} and {store.originals.name}".removeprefix(here)
     # A branch that knew the folder's name could bring files there.
-    names = f"{store.journal.name} and {store.originals.name}, in {FOLDER}"
+    names = files.replace(store.folder.name, "local-*") if store.is_hidden else files
     why = ""
     ways = []
     if relatives:

@@ -138,7 +138,8 @@ def state(request: pytest.FixtureRequest, here: Path) -> State:
     before = document(*STATS)
     for command in STATES[request.param]:
         done = run(*command, *([] if command[0] == "unpack" else ["--yes"]))
-        assert done.exit_code == 0, done.output
+        leaves_packed = command == RESTORE and "are still packed" in done.stderr
+        assert done.exit_code == (4 if leaves_packed else 0), done.output
     del here
     return State(request.param, before)
 
