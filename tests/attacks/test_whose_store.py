@@ -397,7 +397,7 @@ def test_a_fork_finds_its_parent_s_store_beside_a_stranger_s(tmp_path: Path) -> 
     assert split(fork.read_bytes())[1:] == split(ORIGINAL)[1:]
 
 
-@pytest.mark.parametrize("command", ["verify", "restore"])
+@pytest.mark.parametrize("command", ["verify", "restore", "compress"])
 def test_a_store_that_lacks_the_newest_run_is_told(tmp_path: Path, command: str) -> None:
     """A branch puts the two files back as an earlier run left them."""
     _, path = repository(tmp_path)
@@ -405,9 +405,14 @@ def test_a_store_that_lacks_the_newest_run_is_told(tmp_path: Path, command: str)
     shutil.copytree(path.parent / FOLDER, tmp_path / "earlier")
     run("compress", "--force", "--preset", "archive", "--commit-originals", path)
     shutil.copytree(tmp_path / "earlier", path.parent / FOLDER, dirs_exist_ok=True)
-    done = invoke(command, path)
+    before = path.read_bytes()
+    done = invoke(command, "--force", path) if command == "compress" else invoke(command, path)
     assert "its store is older than the session" in done.output
     assert "all good" not in done.output
+    # A run would begin originals that the whole store, put back later, does not have.
+    assert (done.exit_code, path.read_bytes() == before) == {"verify": (0, True), "compress": (4, True)}.get(
+        command, (5, False)
+    )
 
 
 def test_originals_that_are_gone_are_nobody_s(tmp_path: Path) -> None:
