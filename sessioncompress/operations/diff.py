@@ -18,7 +18,7 @@ from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 from sessioncompress.formats.base import Entry
 from sessioncompress.formats.values import fields, part_text
 from sessioncompress.operations.checkpoints import refuse_if_compacted
-from sessioncompress.operations.show import original_of
+from sessioncompress.operations.matching import original_of
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.plan import record_of
 from sessioncompress.pipeline.rewrite import recorded, value_at

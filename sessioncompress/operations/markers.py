@@ -18,7 +18,7 @@ from sessioncompress.core.references import content_of
 from sessioncompress.core.splice import CannotSplice, splice
 from sessioncompress.core.text import counted, joined, unreadable
 from sessioncompress.formats.base import Entry, Format
-from sessioncompress.operations.show import lacks, of_another, original_of
+from sessioncompress.operations.matching import lacks, of_another, original_of
 from sessioncompress.operations.verify import Since
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.relatives import Relative

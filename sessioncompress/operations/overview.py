@@ -17,8 +17,8 @@ from sessioncompress.core.lines import Survey, tokens_of
 from sessioncompress.core.model import Kind
 from sessioncompress.core.text import printable, written_time
 from sessioncompress.errors import SessionCompressError
+from sessioncompress.operations.matching import original_of
 from sessioncompress.operations.sessions import Inspected, inspect_open, printed, short, title_in
-from sessioncompress.operations.show import original_of
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import BALANCED, Policy

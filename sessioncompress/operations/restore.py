@@ -18,7 +18,7 @@ from sessioncompress.core.model import Role
 from sessioncompress.core.text import counted, joined, not_there, strangers
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, Unreadable, UsageError
 from sessioncompress.operations.checkpoints import Before, before_all, has_unknown_summary, left_by, refuse_if_compacted
-from sessioncompress.operations.show import has_words, lacks, original_of
+from sessioncompress.operations.matching import has_words, lacks, original_of
 from sessioncompress.operations.verify import ChangedLine, Since, since_runs, told_of
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.reading import RewrittenLines

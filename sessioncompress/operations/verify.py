@@ -20,7 +20,7 @@ from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompres
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.formats.values import entry_of
 from sessioncompress.operations.checkpoints import Before, before_all, left_by, refuse_if_compacted, with_removed
-from sessioncompress.operations.show import identity, lacks, of_another, original_of
+from sessioncompress.operations.matching import identity, lacks, of_another, original_of
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.reading import RewrittenLines
 from sessioncompress.pipeline.rewrite import recorded

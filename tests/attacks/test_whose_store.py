@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from xxhash import xxh3_128_hexdigest
 
-from sessioncompress.operations.show import lacks
+from sessioncompress.operations.matching import lacks
 from sessioncompress.pipeline.relatives import Relative, Stranger, strangers_of, unknown_to, unnamed_in
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import FOLDER, hidden_in, plain_in, store_in

@@ -423,7 +423,7 @@ MUTANTS = (
         ),
         ("a stranger adds to what the user committed", "is_shared = is_shared and is_known", "pass"),
     ),
-    *_in("operations/show.py", "tests/attacks/test_whose_store.py")(
+    *_in("operations/matching.py", "tests/attacks/test_whose_store.py")(
         (
             "a stranger's text takes the place of the user's",
             "    if lacks(original, raw):",

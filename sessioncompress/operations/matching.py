@@ -1,0 +1,175 @@
+"""Whether a rewritten line can be what a run made of an original."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sessioncompress import errors
+from sessioncompress.compressors.preview import said
+from sessioncompress.core import marker
+from sessioncompress.core.jsonl import parse_any
+from sessioncompress.core.marker import INDEX, PREFIX, references
+from sessioncompress.core.splice import within
+from sessioncompress.formats import values
+from sessioncompress.formats.base import Entry
+from sessioncompress.pipeline.rewrite import recorded
+from sessioncompress.store.journal import Journal
+from sessioncompress.store.originals import OriginalsReader
+from sessioncompress.store.records import LineRecord
+
+_CUT = re.compile(r"\A(?:[^|\s]+(?=\|)|data:[^,\s]*,)")
+"""The part that may remain of an id or a data URL."""
+_IN_INDEX = frozenset(f"{INDEX}| ... and more deleted moved here".split())
+_SEARCHED = 1 << 34
+"""Maximum characters to search when checking a line against its original; an untrusted line may show anything."""
+_LONG_ENOUGH = 64
+"""Bytes. A prefix of this length includes an id or a time, not only the type."""
+
+
+def original_of(raw: bytes, record: LineRecord, originals: OriginalsReader, journal: Journal, where: Path) -> bytes:
+    """Read the original of a rewritten line, with an LF if the line has one. Raises Damaged on a mix-up."""
+    assert record.place is not None
+    original = originals.line(record.place, record.sha256)
+    # The part before the first object, with an id or a time, identifies most lines without parsing.
+    start = raw.find(b"{", 1)
+    are_alike = start >= _LONG_ENOUGH and raw[:start] == original[:start]
+    if not are_alike and identity(parse_any(raw)) != identity(parse_any(original)):
+        raise of_another(where)
+    if not journal.is_ours:
+        _refuse_others(raw, record, original, originals, journal, where)
+    # The message was on a line of its own then, and is one of several now.
+    return original if raw.endswith(b"\n") else original.removesuffix(b"\n")
+
+
+def _refuse_others(
+    raw: bytes, record: LineRecord, original: bytes, originals: OriginalsReader, journal: Journal, where: Path
+) -> None:
+    """Raise Damaged if a rewritten line, or a marker in it, has content that its original lacks."""
+    if lacks(original, raw):
+        raise of_another(where)
+    refs = [ref for ref in references(raw.decode(errors="replace")) if ref.encode() not in original]
+    row = journal.rewriting(bytes.fromhex(record.rewritten)) if refs else None
+    if row is None:
+        return
+    first = journal.placed(row)
+    if first.sha256 != record.sha256 and first.place is not None:
+        # The block is in what an earlier run left of it.
+        original = originals.line(first.place, first.sha256)
+    entry = parse_any(original)
+    for ref in refs:
+        block = journal.named(ref, bytes.fromhex(first.sha256))
+        if block is None:
+            raise of_another(where)
+        recorded(entry, block, where)
+
+
+def lacks(original: bytes, raw: bytes, *, but: str = "") -> bool:
+    """True if a line has content that its original lacks, so no run produced it from that. Ignores the key `but`.
+
+    A run removes values, or replaces one with nothing, with the first part of an id, or with a marker and a preview
+    made of the value's lines. Its additions carry no content. Everything else is in the original, under the same keys.
+    """
+    stood = list(_values(parse_any(original)))
+    keys, known, texts = {path for path, _, _ in stood}, set[tuple[int, type, Any]](), list[str]()
+    for path, _, value in stood:
+        known.add((path, type(value), value))
+        if isinstance(value, str):
+            texts.append(value)
+            known |= {(path, str, each) for each in _CUT.findall(value)}
+    # A preview shows text without colors and, for JSON, without escapes, also after other lines.
+    text = "\n".join(each for value in texts for each in (value, said(f'"{value}'))).replace("\\", "")
+    lines = set(map(str.strip, text.split("\n")))
+    left = iter(range(_SEARCHED // (len(text) + 1)))
+
+    def holds_part(part: str) -> bool:
+        return next(left, None) is not None and part in text
+
+    def stands(line: str) -> bool:
+        if line in lines or holds_part(line):
+            return True
+        if line.startswith(INDEX):
+            return all(word in _IN_INDEX or word.isdigit() or holds_part(word) for word in line.split())
+        # A preview's heading tells how commands ended, or a document's title.
+        return all(map(holds_part, line.split(", "))) or line in map(marker.name, texts)
+
+    def may_be_made(path: int, key: Any, value: Any) -> bool:
+        is_new = path not in keys
+        if is_new and key not in values.ADDED:
+            return False
+        if value in (None, "", *values.ADDED.get(key, ())) or (is_new and key in values.ADDED_TIMES):
+            return True
+        if not isinstance(value, str):
+            return False
+        if values.CLEARED.fullmatch(value) or within(value) is not None:
+            # The values of a JSON text are checked one by one.
+            return True
+        parts = marker.around(value.replace("\\", ""))
+        return PREFIX in value and all(stands(line.strip()) for part in parts for line in part.split("\n"))
+
+    entry, rest = parse_any(raw), iter(stood)
+    for path, key, value in _values(entry):
+        if key != but and (path, type(value), value) not in known and not may_be_made(path, key, value):
+            return True
+        # Texts must be in the original's order.
+        is_text = isinstance(value, str) and value not in ("", *values.ADDED.get(key, ()))
+        if is_text and key != but and (path, str, value) in known and not _comes(rest, path, value):
+            return True
+    return entry is None
+
+
+def _comes(rest: Iterator[tuple[int, Any, Any]], path: int, text: str) -> bool:
+    """True if a text, or one that it starts, is among the remaining values; consumes the values up to it."""
+    those = (value for at, _, value in rest if at == path and isinstance(value, str))
+    return any(text == value or text in _CUT.findall(value) for value in those)
+
+
+def has_words(raw: bytes, *, but: str) -> bool:
+    """True if a line has a text of several words other than `but`, or one that may be several words without spaces."""
+    texts = (value for _, _, value in _values(parse_any(raw)) if isinstance(value, str) and value != but)
+    return any(len(each) >= 64 or not each.isascii() or len(each.split(maxsplit=1)) > 1 for each in texts)  # noqa: PLR2004
+
+
+def _values(entry: Any) -> Iterator[tuple[int, Any, Any]]:
+    """Yield a line's values, each with a hash of its path and its last key. A container's value is None."""
+    waiting = [(0, "", entry)]
+    while waiting:
+        path, key, value = waiting.pop()
+        inner = within(value) if isinstance(value, str) else value
+        if isinstance(inner, dict):
+            waiting += ((hash((path, step)), step, each) for step, each in inner.items())
+        elif isinstance(inner, list):
+            waiting += ((hash((path, None)), key, each) for each in inner)
+        yield path, key, None if isinstance(value, (dict, list)) else value
+
+
+def identity(entry: Entry | None) -> int:
+    """Hash the parts of an entry that no run rewrites: all values but objects, arrays, and long or replaced texts.
+
+    Its type is left out, because a run may change it to one without content.
+    """
+    kept = []
+    for key, value in (entry or {}).items():
+        if key == "type":
+            continue
+        if isinstance(value, str):
+            may_change = (
+                len(value) >= values.SMALLEST_BLOCK or PREFIX in value or values.CLEARED.fullmatch(value) is not None
+            )
+        else:
+            may_change = isinstance(value, (dict, list))
+        if not may_change:
+            kept.append((key, value))
+    return hash(tuple(kept))
+
+
+def of_another(journal: Path) -> errors.Damaged:
+    """Build the error for a journal that mixes up two lines."""
+    return errors.Damaged(
+        "it names the original of another entry for a line of the session",
+        where=journal,
+        state=errors.NOT_CHANGED,
+        remedy="Put the journal back from a backup. If others made this store, move its two files away.",
+    )
