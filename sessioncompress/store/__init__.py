@@ -1,1 +1,1 @@
-"""What lies beside a session, and the order in which anything reaches the disk."""
+"""The files next to a session, and the order of writes that keeps them safe."""

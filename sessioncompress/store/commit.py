@@ -19,16 +19,16 @@ from sessioncompress.store.originals import OriginalsPacker, Place
 from sessioncompress.store.swap import Draft, drain, is_kept_open, is_rewritten, put_back, put_in_place, state_of
 
 _HELD = 4 * disk.BUFFER
-"""Bytes of packed originals that wait in memory until the run is known to pay."""
+"""Bytes of packed originals held in memory until the run is known to pay."""
 CHANGED: Final = "The session is the new one, and its originals are kept."
 
 
 class _GrowingFile:
-    """The originals or the journal of a session, with `committed` bytes of earlier runs.
+    """The originals or the journal of a session, with `committed` bytes from earlier runs.
 
-    Nothing is opened or created before the first write, and the file `before` it first; then git sees the names that
-    are `shown`. Raises Damaged where the file is shorter than what was committed, or does not read back as written;
-    OSError. `size` counts what is written or held, `held` the latter.
+    Nothing is opened or created before the first write. That write opens the file `before` first; git then sees the
+    names in `shown`. Raises Damaged if the file is shorter than its committed length or does not read back as written;
+    OSError. `size` counts the bytes written or held, `held` the latter.
     """
 
     def __init__(self, path: Path, committed: int, *, shown: Sequence[str], before: _GrowingFile | None = None) -> None:
@@ -39,7 +39,7 @@ class _GrowingFile:
         self._fd = -1
         self._is_new = False
         self.added = sha256()
-        """Of what was appended, or is held."""
+        """SHA-256 of the bytes appended or held."""
         self._pieces: list[bytes] = []
         self.held = 0
         self.size = committed
@@ -53,7 +53,7 @@ class _GrowingFile:
         fd = create_in_folder(self._path, exclusive=False, shown=self._shown)
         found, committed = os.fstat(fd), self._committed
         if not stat.S_ISREG(found.st_mode) or found.st_size < committed:
-            # Left as it is: cutting a file to a length that it does not have would fill it up.
+            # Leave it alone: "cutting" it to a greater length would fill it with zeros.
             os.close(fd)
             what = f"{committed - found.st_size:,} of its {committed:,} bytes are missing since this run started"
             remedy = "Run again; that says what you can do."
@@ -61,13 +61,13 @@ class _GrowingFile:
         try:
             refuse_other_names(self._path, fd)
         except BaseException:
-            # Nor is it cut back when the run is undone.
+            # Close it now, so that undoing the run does not cut it back.
             os.close(fd)
             raise
         self._fd = fd
-        # A clone or an archive may have brought it with a mode that lets others read it.
+        # A clone or an archive may have given it a mode that lets others read it.
         disk.make_private(fd)
-        # A crash may have left something behind.
+        # Drop the uncommitted bytes of a crashed run.
         disk.cut(fd, self._committed)
 
     def hold(self, data: bytes) -> None:
@@ -91,7 +91,7 @@ class _GrowingFile:
             return
         disk.system.fsync(self._fd)
         if hasattr(os, "posix_fadvise"):
-            # The system drops its copy in memory, so that the disk itself is read.
+            # Make the system drop its cached copy, so that the next read is from the disk itself.
             os.posix_fadvise(self._fd, self._committed, 0, os.POSIX_FADV_DONTNEED)
         found = disk.sha256_of(self._fd, self._committed, self.size)
         if found != self.added.hexdigest() or os.fstat(self._fd).st_size != self.size:
@@ -128,15 +128,15 @@ class Finished(NamedTuple):
 
 
 class Rewrite:
-    """A new file for an open session, with the originals that it needs; leaves no trace unless committed.
+    """A new file for an open session, with the originals that it needs. Leaves no trace unless committed.
 
-    Use it as a context manager, after recover(): write() the bytes of the new session and keep() the lines that it
-    replaces, which returns their places, in any order; measure() whether it pays, finish(), commit(). Nothing is on
-    disk before 4 MiB of the new file or of packed originals, or finish(). What fails in the system leaves the context
+    Use it as a context manager, after recover(). In any order, write() the bytes of the new session and keep() the
+    lines that it replaces; keep() returns their places. Then measure() whether it pays, finish(), commit(). Nothing is
+    on disk before finish(), or before 4 MiB of the new file or of packed originals. A system error leaves the context
     as FileFailed, with the session's state.
 
-    The journal's file exists before the originals' does: originals without a journal are therefore never the trace
-    of a crash, and are never cut back as one.
+    The journal is created before the originals. Originals without a journal are therefore never the trace of a crash,
+    and are never cut back as one.
     """
 
     def __init__(self, session: OpenSession, store: Store, lengths: Lengths) -> None:
@@ -149,7 +149,7 @@ class Rewrite:
         self._draft = Draft(session.path)
         self._journal = _GrowingFile(store.journal, lengths.journal, shown=shown)
         self._originals = _GrowingFile(store.originals, lengths.originals, shown=shown, before=self._journal)
-        # Nothing here leads back to the rewrite: what did not pay would stay in memory until the collector comes.
+        # Hold no reference back to the rewrite: a cycle would keep an abandoned one in memory until the collector runs.
         self._packer = OriginalsPacker(lengths.originals, self._originals.hold)
         self.write: Callable[[bytes], None] = self._draft.write
         self.keep: Callable[[bytes], Place] = self._packer.add
@@ -158,13 +158,13 @@ class Rewrite:
         return self
 
     def measure(self) -> Finished:
-        """Pack what is left and say what the rewrite comes to; nothing may be written or kept after that."""
+        """Pack the rest and return the totals of the rewrite. Nothing may be written or kept after that."""
         self._packer.finish()
         added = self._originals.added.hexdigest() if self._originals.size > self._lengths.originals else ""
         return Finished(self._draft.size, self._originals.size, added)
 
     def finish(self) -> Finished:
-        """Write out everything, and compare the new file with what was written."""
+        """Write everything to disk, and compare the new file with what was written."""
         measured = self.measure()
         self._originals.write()
         self._draft.check()
@@ -172,22 +172,23 @@ class Rewrite:
         return measured._replace(digest=self._draft.digest)
 
     def reader(self, start: int = 0) -> BinaryIO:
-        """Read the finished new file."""
+        """Open the finished new file for reading."""
         return disk.reader(self._draft.fd, start, self._draft.size)
 
     def commit(self, journal: Iterable[bytes]) -> int:
         """Make the backup certain, then put the new file in the session's place: steps 6 to 9 of the protocol.
 
-        Return the session's bytes, with those that others appended meanwhile.
-        `journal` yields what is appended to the journal: nothing if it is empty. Raises InUse if the session was
-        changed other than by appending, or someone keeps writing to it: it is then as they left it. Damaged if the
-        originals or the journal do not read back as written.
+        Return the session's size in bytes, including what other programs appended meanwhile.
+
+        `journal` yields the records to append to the journal; it may be empty. Raises InUse if the session was changed
+        other than by appending, or another program keeps writing to it; the session then stays as that program left it.
+        Raises Damaged if the originals or the journal do not read back as written.
         """
         if not self._finished:
             raise RuntimeError("finish() comes before commit()")
         session = self._session
 
-        # Commit the backup: the originals are certain before the journal names them, and its last record commits them.
+        # Commit the backup: flush the originals before the journal names them; the journal's last record commits both.
         self._originals.sync()
         for record in journal:
             self._journal.hold(record)
@@ -199,8 +200,8 @@ class Rewrite:
         # Commit the change: the new file takes the session's place, and the old one keeps a late link.
         old = put_in_place(session, self._draft)
 
-        # Put the old file back if someone keeps writing to it or rewrote it: only now, before anything is drained, does
-        # the new file differ from it by the rewrite and what was appended, and by nothing else.
+        # Put the old file back if a program keeps writing to it or rewrote it. Decide now, before draining: only now do
+        # the two files differ by nothing but the rewrite and the appended bytes.
         kept_open = is_kept_open(old.fd)
         rewritten = is_rewritten(session, state_of(session, old.fd), old)
         if kept_open or rewritten:
@@ -209,12 +210,12 @@ class Rewrite:
             put_back(session, old, rewritten=rewritten)
             raise in_use
 
-        # Carry over what still came to the old file.
+        # Carry over the bytes that still reached the old file.
         drain(session, old)
         return os.fstat(session.fd).st_size
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Take everything back, unless the new file has reached the session's path: then its originals stay."""
+        """Undo everything, unless the new file has reached the session's path: then its originals stay."""
         met = error if isinstance(error, OSError) else None
         close = (self._originals.close, self._journal.close, self._draft.discard, partial(tidy_after, self._store))
         for step in (self._take_back, *close):
@@ -229,7 +230,7 @@ class Rewrite:
         if self._draft.is_in_place():
             self._state = CHANGED
             return
-        # The journal stops naming originals before they go, and its file goes last.
+        # Cut the journal before the originals that it names, and remove its file last.
         self._journal.cut_back()
         self._originals.cut_back()
         self._originals.remove_if_new()
@@ -237,11 +238,11 @@ class Rewrite:
 
 
 _ANY = sha256().hexdigest()
-"""Stands for the SHA-256 of originals that nobody will read."""
+"""Placeholder for the SHA-256 of originals that are never read."""
 
 
 class DryRun:
-    """Takes what a Rewrite takes, counts it, and keeps nothing."""
+    """Stand-in for a Rewrite that counts its input and keeps nothing."""
 
     def __init__(self, lengths: Lengths) -> None:
         self._size = 0
@@ -253,13 +254,13 @@ class DryRun:
         return self
 
     def __exit__(self, *details: object) -> None:
-        """Do nothing: there is nothing to take back."""
+        """Do nothing: nothing was written."""
 
     def write(self, data: bytes) -> None:
         """Count the next bytes of the new session."""
         self._size += len(data)
 
     def measure(self) -> Finished:
-        """Pack what is left and say what the rewrite would come to."""
+        """Pack the rest and return what the totals of a rewrite would be."""
         self._packer.finish()
         return Finished(self._size, self._packer.end, _ANY if self._packer.end > self._before else "")

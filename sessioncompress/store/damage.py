@@ -1,4 +1,4 @@
-"""Whether the journal and the originals are, to the bit, as the runs wrote them."""
+"""Check that the journal and the originals are bit for bit as the runs wrote them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ FORGET: Final = (
     "'sessioncompress forget' ends this: it deletes what is left there. The session stays as it is, and what was only "
     "in the originals is lost."
 )
-"""What is left to do where no copy of a file can be put back."""
+"""The last resort if no copy of a file can be put back."""
 
 
 def too_short(path: Path, size: int, committed: int, *, left: bool = False) -> Damaged:
-    """Make the error for a file of a store that has lost bytes, or is gone. `left`: an original in it can be read."""
+    """Return the error for a store file that has lost bytes or is gone. `left`: an original in it can be read."""
     what = f"{committed - size:,} of its {committed:,} bytes are missing"
     prints = f", and 'zstd -dc {quote(path.name)}' prints what comes before the damage"
     if not os.path.lexists(path):
-        # Lines may be left that commits have.
+        # Commits may still hold some of the lines.
         what, prints = f"it is missing, and with it the {committed:,} bytes that the session needs", ""
     first = f", {FROM_MARKERS}{prints}. Only after that"
     remedy = f"{put_back(path, committed)} Without one{first if left else ''} {FORGET}"
@@ -36,19 +36,19 @@ def too_short(path: Path, size: int, committed: int, *, left: bool = False) -> D
 
 
 def put_back(path: Path, committed: int) -> str:
-    """Advise where to find a lost file of a store, of which the session needs so many bytes."""
-    # An older state from git must not replace a newer one that is there.
+    """Return advice on where to find a lost store file; the session needs `committed` bytes of it."""
+    # An older state from git must not replace a newer file.
     what = f"all {committed:,} bytes of it" if os.path.lexists(path) else "it"
     return f"Put a copy of it back from a backup{or_from_git(path, what)}."
 
 
 def or_from_git(path: Path, what: str = "it") -> str:
-    """Advise to look for a file of a store in git, which is not asked."""
+    """Return advice to look for a store file in git, without asking git."""
     return f", or where git has {what} with 'git checkout -- {quote(str(path))}'"
 
 
 def refuse_if_changed(store: Store, journal: Journal) -> None:
-    """Raise Damaged where a bit of journal or originals has changed; FileFailed where there is none to read."""
+    """Raise Damaged if a bit of journal or originals has changed; FileFailed if the originals can't be read."""
     if journal.broken:
         raise Damaged(
             "what a run wrote to the journal has changed",
@@ -74,10 +74,10 @@ def refuse_if_changed(store: Store, journal: Journal) -> None:
 
 
 def refuse_if_of_another(store: Store, journal: Journal) -> None:
-    """Raise Damaged where the journal is not that of these originals: what lies behind its end is no trace then.
+    """Raise Damaged if the journal belongs to other originals: bytes past its end are then no trace of a killed run.
 
-    Cutting it off would leave a frame without its end, and no line in it could be read again. The last run's originals
-    are compared with its SHA-256.
+    Cutting them off would truncate a frame, and no line in it could be read again. The check compares the originals of
+    the last run with their SHA-256.
     """
     last = next(((run, start) for run, start in reversed(list(journal.spans)) if run.store_size > start), None)
     if last is None:
@@ -96,20 +96,20 @@ def refuse_if_of_another(store: Store, journal: Journal) -> None:
 
 
 class SalvagingReader(OriginalsReader):
-    """Reads also the lines before the damage in a frame, and those of which it changed nothing: SHA-256 tells."""
+    """A reader that also returns the undamaged lines of a damaged frame, checked by SHA-256."""
 
     def _decode(self, start: int, place: Place) -> tuple[bytes, int]:
         try:
             return super()._decode(start, place)
         except Unreadable:
-            # Whatever its checksum says: a SHA-256 vouches for each line.
+            # Ignore the frame's checksum: a SHA-256 vouches for each line.
             content, end = _readable(self._fd, start, (FRAME_BYTES + 1, 1), checksum=False)
             following = _next_frame(self._fd, end)
             return content, following if following >= 0 else os.fstat(self._fd).st_size
 
 
 def any_readable(path: Path, journal: Journal) -> bool:
-    """Tell whether at least one original of a journal can be read."""
+    """Return True if at least one original of a journal can be read."""
     with suppress(Unreadable), SalvagingReader(path) as kept:
         for row in journal.kept:
             record = journal.line(row)
@@ -121,10 +121,10 @@ def any_readable(path: Path, journal: Journal) -> bool:
 
 
 def readable_lines(path: Path, start: int) -> Iterator[bytes]:
-    """Yield the lines that can be read from a byte of an originals file on, without a record that names them.
+    """Yield the readable lines of an originals file from byte `start` on, without records that name them.
 
-    What cannot be decompressed is passed over, and with it the line that goes on behind it. Nothing is yielded
-    where there is no file.
+    Skip what cannot be decompressed, and the rest of a line that continues after it. Yield nothing if the file does not
+    exist.
     """
     with suppress(FileNotFoundError), disk.closing(open_file(path)) as fd:
         expected, begun = start, b""
@@ -139,10 +139,10 @@ def readable_lines(path: Path, start: int) -> Iterator[bytes]:
 
 
 def first_damaged(path: Path, start: int) -> int | None:
-    """Find where the first frame from a byte of an originals file on begins that is damaged; None if none is.
+    """Return the start of the first damaged frame at or after byte `start` of an originals file, or None.
 
-    One that ends with the file is not damaged but cut off: so a killed run leaves it, and a power cut with zeros where
-    the rest was to be.
+    A frame that ends with the file is not damaged but cut off: a killed run leaves it so. After a power cut, zeros may
+    follow it.
     """
     with suppress(FileNotFoundError, EOFError), disk.closing(open_file(path)) as fd:
         end = position = start
@@ -171,9 +171,9 @@ def _next_frame(fd: int, position: int) -> int:
 def _readable(
     fd: int, start: int, steps: Sequence[int] = (FRAME_BYTES + 1,), *, checksum: bool = True
 ) -> tuple[bytes, int]:
-    """Read what can be decompressed at that byte, and where to look on: behind the frame if it is whole.
+    """Return what can be decompressed at byte `start`, and where to search next: after the frame if it is whole.
 
-    What one call decompressed before it met the damage is lost with it: each step says how many bytes a call takes.
+    A call that hits the damage loses all it decompressed, so each of `steps` is a number of bytes per call.
     """
     content = bytearray()
     for step in steps:

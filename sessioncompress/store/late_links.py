@@ -1,8 +1,8 @@
-"""The names of late links: second names of replaced files, kept while someone may still append to them.
+"""The names of late links: second names of replaced files, kept while another program may still append to them.
 
-A name says what the next run is to do with the file, and a cloned repository or an unpacked archive may bring any
-name. So each name ends with a seal, made with a key that never leaves this machine, and a name counts only with its
-seal and on the very file that it was given to.
+A name tells the next run how to treat the file, and a cloned repository or an unpacked archive may contain any name. So
+each name ends with a seal, made with a key that never leaves this machine. A name counts only with its seal and on the
+very file that it was given to.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _SEALED = re.compile(rf"({_NUMBERS}-([0-9a-f]{{8}})-([0-9a-f]{{16}}))-([0-9a-f]+
 _LATE = re.compile(r"[0-9a-f-]+")
 _DRAFT = re.compile(r"[0-9a-f]{8}")
 NO_DRAFT = "0" * 8
-"""Stands in the state of a file that was put aside by another one's return."""
+"""Means "no draft" in the state of a file that was moved out when the old one was restored."""
 _SEAL_BYTES = 6
 PREFIX_BYTES = 8
 
 
 class LateLink(NamedTuple):
-    """A late link and the state that its name keeps, so that no crash can part the two.
+    """A late link and its state, which its name encodes so that no crash can separate the two.
 
-    A session that was replaced stays under this name; `inode` is its own number. Its first `drained` bytes, whose
-    digest is `prefix`, live on in the file with inode number `successor`; what comes behind them belongs there at byte
-    `base`. `since` is when it was replaced, in seconds since 1970, and `draft` ended the name of the successor's temp
-    file. While a successor is being put in place both states have a name, and the inode at the session's path tells
-    which of them holds.
+    The replaced session keeps this name; `inode` is its own number. Its first `drained` bytes, whose digest is
+    `prefix`, are in the file with inode number `successor`; the bytes after them belong there at byte `base`. `since`
+    is when it was replaced, in seconds since 1970. `draft` was the ending of the name of the successor's temp file.
+    While a successor is being put in place, both states have a name; the inode at the session's path decides which one
+    counts.
     """
 
     inode: int
@@ -51,39 +51,39 @@ class LateLink(NamedTuple):
     prefix: str
 
     def moved(self, fd: int, drained: int, base: int) -> LateLink:
-        """Make the state after more of the file, which has this descriptor, was carried over."""
+        """Return the state after more of the file with descriptor `fd` was carried over."""
         prefix = self.prefix if drained == self.drained else prefix_of(fd, drained)
         return self._replace(drained=drained, base=base, prefix=prefix)
 
     def path(self, session: Path) -> Path:
-        """Name the link."""
-        # The state as it stands in the name, before the seal.
+        """Return the path of the link."""
+        # The seal covers exactly these fields.
         fields = "-".join(map(str, self))
         return session.parent / FOLDER / f"{session.name}.late-{fields}-{_seal(session.name, fields)}"
 
 
 def prefix_of(fd: int, size: int) -> str:
-    """Digest the first `size` bytes of a file, in as many digits as a name holds; of a shorter file all are 0."""
+    """Return the digest of a file's first `size` bytes, cut to the digits in a name; all 0 if the file is shorter."""
     return (disk.digest(fd, 0, size) or bytes(PREFIX_BYTES))[:PREFIX_BYTES].hex()
 
 
 def now() -> int:
-    """Read the clock, in seconds since 1970, within what a name holds."""
+    """Return the time in seconds since 1970, limited to the digits in a name."""
     return min(max(int(time.time()), 0), 10**18 - 1)
 
 
 def longest_name(session: Path, inode: int, size: int) -> int:
-    """Count the bytes of the longest name that a run needs for a session of `size` bytes: that of its late link."""
+    """Return the length in bytes of the longest name, a late link's, that a run needs for a session of `size` bytes."""
     longest = LateLink(inode, now(), size, size, inode, NO_DRAFT, "0" * 2 * PREFIX_BYTES)
     return len(os.fsencode(longest.path(session).name))
 
 
 class LeftOver:
-    """What runs left of a session in our folder, by one listing. Raises OSError.
+    """The files that earlier runs left of a session in our folder, listed once. Raises OSError.
 
-    While the session is locked no other run of ours adds to it: name() and drop() keep it right. `foreign` are the
-    files that are named like late links and are none that this user's runs made here; `drafts` are temp files, of
-    killed runs if the session is locked.
+    While the session is locked, no other sessioncompress run adds to them, and name() and drop() keep the list current.
+    `foreign` are files that are named like late links but were not made by this user's runs here. `drafts` are temp
+    files; if the session is locked, killed runs left them.
     """
 
     def __init__(self, session: Path) -> None:
@@ -119,19 +119,19 @@ class LeftOver:
 
     @property
     def links(self) -> list[Path]:
-        """All that is named like a late link."""
+        """All files that are named like late links."""
         return [*(state.path(self._session) for state in self._states), *self.foreign]
 
     def names_of(self, inode: int) -> list[Path]:
-        """List the names here of the session itself, which has that inode number.
+        """List the names in our folder of the session itself, which has that inode number.
 
-        A run that is killed before its swap leaves one, or as a session came back from a pack. Whoever named it, it
-        keeps nothing that the session has not.
+        A run that is killed before its swap leaves one, and so does one killed while a session is unpacked. No matter
+        who made it, it holds nothing that the session lacks.
         """
         return [path for path in (*self.links, *self.drafts) if path.lstat().st_ino == inode]
 
     def name(self, state: LateLink) -> Path:
-        """Note that a state gets a name, and return it."""
+        """Record that a state gets a name, and return the path."""
         self._states.append(state)
         return state.path(self._session)
 
@@ -143,9 +143,10 @@ class LeftOver:
 
 
 def _state_in(path: Path, session: Path) -> LateLink | None:
-    """Read the state in the name of a late link.
+    """Return the state in the name of a late link, or None.
 
-    It counts only with its seal, on the file that it was given to, and where the file's owner may write the session.
+    It counts only with its seal, on the file that it was given to, and only if that file belongs to root, this user or
+    the session's owner.
     """
     name = _SEALED.fullmatch(path.name, len(f"{session.name}.late-"))
     if name is None:
@@ -163,16 +164,17 @@ def _state_in(path: Path, session: Path) -> LateLink | None:
 
 
 def holding_state(states: Sequence[LateLink], inode: int) -> LateLink:
-    """Choose the state of a replaced file that holds while the session is the file with that inode number.
+    """Return the state of a replaced file that counts while the session is the file with that inode number.
 
-    If none names it, the agent has put a file of its own there: then rather bring lines twice than not at all.
+    If none names it, the agent has put its own file there. Then take the least drained state: duplicate lines are
+    better than lost ones.
     """
     named = [state for state in states if state.successor == inode]
     return named[0] if named else min(states, key=lambda state: state.drained)
 
 
 def current_state(states: Sequence[LateLink], inode: int, size: int) -> LateLink:
-    """Place that state in the session, which is of `size` bytes: at its end, if the state names another file."""
+    """Return the counting state, placed in a session of `size` bytes: at its end if the state names another file."""
     state = holding_state(states, inode)
     return state._replace(base=min(state.base, size) if state.successor == inode else size, successor=inode)
 

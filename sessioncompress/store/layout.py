@@ -1,4 +1,4 @@
-"""Where the files that belong to a session lie, and how long they are; nothing is opened."""
+"""The paths and lengths of a session's files."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ HISTORY = ".history"
 ORIGINALS = ".originals.zst"
 _ZST = ".zst"
 ENDINGS = (JOURNAL, _ZST)
-"""End the names of a store's files."""
+"""The endings of the names of a store's files."""
 _ENDINGS = (".json", ".jsonl")
 _UNNAMED = ".session"
-"""Stands in a journal's name for a session whose own name has no ending that we know."""
+"""Part of a journal's name if the session's own name has no known ending."""
 
 
 class Store(NamedTuple):
     """The files of one session.
 
-    `folder` holds `originals` and `journal`; `work` takes temp files and late links and is always on the
-    session's own file system, so that a rename and a hard link work.
+    `folder` holds `originals` and `journal`; `work` takes temp files and late links. `work` is always on the session's
+    own file system, so that renames and hard links work.
 
-    A store that git is not to see is in a folder of this user on this machine, `local-` and eight digits, below our
-    folder beside the session, or below the backup folder: no branch, clone or archive brings one of that name. A store
-    that is committed is in our folder itself, as is each of the first version.
+    A store that git must not see is in a folder of this user on this machine, named `local-` and eight digits. That
+    folder is in our folder next to the session, or in the backup folder; no branch, clone or archive can contain that
+    name. A committed store is directly in our folder, like every store of the first version.
     """
 
     folder: Path
@@ -65,25 +65,25 @@ class Store(NamedTuple):
 
 
 class Lengths(NamedTuple):
-    """The bytes of each file that the last run record commits; what lies behind them is from a crash."""
+    """The bytes of each file that the last run record commits; a crash left anything after them."""
 
     originals: int = 0
     journal: int = 0
 
 
 def store_in(session: Path, backup_dir: Path | None = None, *, shown: bool = False) -> Store:
-    """Find the store of a session beside it, or in a backup folder that sessions of many folders share.
+    """Find the store of a session, next to it or in a backup folder that sessions of many folders share.
 
-    It is in this user's folder, or else where git may have brought it, or else in the folder of another machine or
-    user, as after a copy of all. Of several that are whole, see _chosen(). Where there is none, name the one that a run
-    begins, `shown` to git or not.
+    Look in this user's folder, then where git may have put it, then in folders of other machines or users, which a copy
+    of everything brings. If several are complete, _chosen() decides. If there is none, return the one that a run would
+    begin, `shown` to git or not.
     """
     plain = plain_in(session, backup_dir)
     own = hidden_in(session, folder_name(), backup_dir)
-    # Where no key was made yet, nothing is this user's, whatever its name.
+    # Without a key nothing is this user's, whatever its name.
     found = [each for each in ((own, plain) if folder_name() else (plain,)) if holds(each)]
     if not any(os.path.lexists(each.journal) for each in found):
-        # A folder of many stores is listed only where it must be.
+        # List a folder of many stores only if needed.
         others = (hidden_in(session, name, backup_dir) for name in locals_in(plain.folder))
         found += [each for each in others if holds(each) and each != own]
     if not found:
@@ -98,12 +98,12 @@ def store_in(session: Path, backup_dir: Path | None = None, *, shown: bool = Fal
 
 @lru_cache(maxsize=16)
 def _chosen(session: Path, whole: tuple[Store, ...], _states: object) -> int:
-    """Choose among the stores of a session the one whose runs made what it is now; of equals the first.
+    """Return the index of the store whose runs made the session what it is now; the first one of equals.
 
-    A branch brings its own session, with its own store: that one counts of which a run left the longest beginning of
-    the session. A stranger's journal may name any state. So where no run of this user's left a beginning, that one
-    counts which knows most lines of ours in it, as where an agent wrote the session anew: a stranger's can't know more
-    than this user's made, unless they are his.
+    A branch brings its own session with its own store. So take the store with the run that left the longest beginning
+    of the session. But another user's journal may name any state. So if no run of this user left a beginning, as after
+    an agent rewrote the session, take the store that knows the most lines with our markers. A foreign store can't know
+    more lines written by this user's runs unless it is this user's.
     """
     own, other = whole[:2]
     if (
@@ -111,7 +111,7 @@ def _chosen(session: Path, whole: tuple[Store, ...], _states: object) -> int:
         and _are_equal(own.journal, other.journal)
         and size_of(own.originals) == size_of(other.originals)
     ):
-        # It was committed since, and clones need what comes next, too; but a branch may have brought it damaged.
+        # It was committed since. Clones need its next originals too; but a branch may have brought it damaged.
         return int(not os.path.lexists(own.originals) or _are_equal(own.originals, other.originals))
     left = [_left(store, session) for store in whole]
     if not any(is_known for is_known, *_ in left):
@@ -119,21 +119,21 @@ def _chosen(session: Path, whole: tuple[Store, ...], _states: object) -> int:
         known = [tuple(map(len, _made_by(store.journal, there))) for store in whole]
         if max(known)[1] or not any(size for _, size, *_ in left):
             return known.index(max(known))
-    # A list is in the order of the stores, and index() finds the first.
+    # The list is in the order of the stores, and index() finds the first maximum.
     return left.index(max(left))
 
 
 def _left(store: Store, session: Path) -> tuple[bool, int, bool, bool]:
-    """Find what tells how well a session goes with a store: the greater, the better.
+    """Rate how well a store fits a session: greater is better.
 
-    That is the longest beginning of the session that a run left, in bytes: whether that run is this user's, its length,
-    whether something of the store's is left in it, and whether clones have the store, unless others added to it or it
-    lacks originals.
+    The rating is about the longest beginning of the session that a run left: is that run this user's, its length in
+    bytes, did a run other than a restore leave it, and do clones have the store. The last is False if others added runs
+    to the store or it lacks originals.
     """
     # Imported here: hardly any session has two stores.
     from sessioncompress.store import disk
 
-    # By what runs left: whether one is this user's, and whether it was no restore.
+    # For each state that a run left: was a run this user's, and was one no restore?
     noted: dict[tuple[int, str], tuple[bool, bool]] = {}
     is_shared, kept = not store.is_hidden, 0
     for record, is_known, _ in _runs_of(store.journal):
@@ -154,10 +154,9 @@ def _left(store: Store, session: Path) -> tuple[bool, int, bool, bool]:
 
 
 def _runs_of(journal: Path, there: Container[str] = ()) -> Iterator[tuple[bytes, bool, set[str]]]:
-    """Yield the records of a journal's runs, each with two facts.
+    """Yield each run record of a journal, whether this user made it on this machine, and what the run wrote.
 
-    They are whether the run is this user's, on this machine, and what it wrote of the lines that are `there`, by their
-    SHA-256.
+    The last is a set of the SHA-256 of written lines, limited to those in `there`.
     """
     # Imported here, as above.
     from hashlib import sha256
@@ -188,9 +187,9 @@ def begins_with(file: BinaryIO, states: Iterable[tuple[int, str]]) -> Iterator[t
 
 
 def _state_in(record: bytes) -> tuple[tuple[int, str], bool, int]:
-    """Read the state that a run left from its record, whether it restored, and the length of the originals.
+    """Return the state that a run left, whether the run was a restore, and the length of the originals.
 
-    No session has the size -1.
+    An unreadable record gets the size -1, which no session has.
     """
     # Imported here, as above.
     import orjson
@@ -199,23 +198,23 @@ def _state_in(record: bytes) -> tuple[tuple[int, str], bool, int]:
         found = orjson.loads(record)
         size, digest, kept = (found.get(name) for name in ("compressedSize", "compressedXxh3", "storeSize"))
         if isinstance(size, int) and isinstance(digest, str) and isinstance(kept, int):
-            # A run that writes a checkpoint right after a restore repeats what that one noted of the lines.
+            # A run that writes a checkpoint right after a restore repeats the restore's note about the lines.
             is_restored = found.get("restored") is True and found.get("command") not in ("compact", "branch-summary")
             return (size, digest), is_restored, kept
     return (-1, ""), False, 0
 
 
 def writers(journal: Path, session: Path) -> list[bool]:
-    """List the runs of a journal, no restores, that wrote a line or message of a session: whether each is this user's.
+    """List, for each run that wrote a line or message of the session, True if this user made it.
 
-    Short ones count for nothing: any session may have them. Where a file cannot be read there are none.
+    Ignore restores, and short lines, which any session may have. The list is empty if a file can't be read.
     """
     runs = _runs_of(journal, _digests_in(session))
     return [is_known for record, is_known, made in runs if made and not _state_in(record)[1]]
 
 
 class OtherStores:
-    """The stores of a session besides the one in use, and the lines of it that only runs of the whole ones made."""
+    """The other stores of a session, and the lines of it that only runs recorded in them made."""
 
     def __init__(self, session: Path, store: Store, backup_dir: Path | None = None) -> None:
         self.all = [each for each in all_stores(session, backup_dir) if each != store]
@@ -223,12 +222,12 @@ class OtherStores:
         self._journal, self._there = store.journal, dict[str, bytes]()
 
     def note(self, raw: bytes) -> None:
-        """Take a line or message of the session."""
+        """Add a line or message of the session."""
         if self.stores:
             self._there |= _digests_of(raw)
 
     def known(self, pieces: Iterable[tuple[int, bytes, bool]] = ()) -> dict[Path, int]:
-        """Count for each journal the lines among these and those noted before that the one in use does not know."""
+        """Count, for each other journal, the noted and given lines that it knows and the journal in use does not."""
         for _, raw, _ in pieces if self.stores else ():
             self.note(raw)
         ours = self._made(self._journal) if self.stores else set()
@@ -252,7 +251,7 @@ def _digests_in(session: Path, *, marked: bool = False) -> dict[str, bytes]:
         def reader() -> BinaryIO:
             return disk.reader(fd, 0, size)
 
-        # A line that sets messages counts, and so does each of these. Those of a document are not what runs write.
+        # A line that sets messages counts, and so does each of the messages. Runs never write the lines of a document.
         lines = () if begins_document(reader, size) else pieces(reader(), size)
         for _, raw, whole in chain(pieces_of(reader, size), lines):
             if whole and not (marked and PREFIX_BYTES not in raw and HEAD.encode() not in raw):
@@ -261,9 +260,9 @@ def _digests_in(session: Path, *, marked: bool = False) -> dict[str, bytes]:
 
 
 def _digests_of(raw: bytes) -> dict[str, bytes]:
-    """Map the SHA-256 of a line or message, with each end that it may have had, to that without one; not of short ones.
+    """Map the SHA-256 of a line or message, with each possible line end, to the one without; skip short ones.
 
-    A summary in a document is laid out as its other messages are, and noted as it was before that.
+    A summary in a document is laid out like the document's other messages, but runs note its digest in compact form.
     """
     # Imported here, as above.
     from hashlib import sha256
@@ -281,7 +280,7 @@ def _digests_of(raw: bytes) -> dict[str, bytes]:
 
 
 def _made_by(journal: Path, there: Mapping[str, bytes]) -> tuple[set[bytes], set[bytes]]:
-    """Find the lines among those that are there that runs wrote, by what a journal says; and those by this user's."""
+    """Return the lines in `there` that the runs of a journal wrote, and those that this user's runs wrote."""
     runs = [(is_known, {there[each] for each in made}) for _, is_known, made in _runs_of(journal, there)]
     return set().union(*(made for _, made in runs)), set().union(*(made for is_known, made in runs if is_known))
 
@@ -299,7 +298,6 @@ def _records_of(journal: Path) -> Iterator[bytes]:
 
 
 def _are_equal(file: Path, other: Path) -> bool:
-    """True if two files have the same bytes."""
     # Imported here, as above.
     from sessioncompress.store import disk
 
@@ -315,12 +313,12 @@ def _are_equal(file: Path, other: Path) -> bool:
 
 
 def all_stores(session: Path, backup_dir: Path | None = None) -> list[Store]:
-    """List all stores of a session that are there: more than one where a branch or a copy brought another."""
+    """List all existing stores of a session. A branch or a copy may have brought a second one."""
     return with_drafts(session, backup_dir)[0]
 
 
 def with_drafts(session: Path, backup_dir: Path | None = None) -> tuple[list[Store], list[Path]]:
-    """List all stores of a session that are there, and what a killed run left of one that it was copying."""
+    """List all existing stores of a session, and the drafts of a killed run that was copying one."""
     plain = plain_in(session, backup_dir)
     places = [plain, *(hidden_in(session, name, backup_dir) for name in locals_in(plain.folder))]
     named = (draft_of(path) for each in places for path in (each.originals, each.journal))
@@ -328,13 +326,13 @@ def with_drafts(session: Path, backup_dir: Path | None = None) -> tuple[list[Sto
 
 
 def draft_of(path: Path) -> Path:
-    """Name a file of a store while it is copied."""
+    """Return the path of a store's file while it is copied."""
     return path.with_name(f"{path.name}.new")
 
 
 def plain_in(session: Path, backup_dir: Path | None = None) -> Store:
-    """Name the files of a store that git sees, or that is in a bucket or of the first version."""
-    # A journal's name is without `.jsonl`, unless what remains would end like that of another session's journal.
+    """Return the files of a store that git sees, that is in a bucket, or that the first version made."""
+    # A journal's name lacks `.jsonl`, unless the rest would then end like another session's journal.
     stem = session.name.removesuffix(".jsonl")
     if not session.name.endswith(_ENDINGS):
         stem += _UNNAMED
@@ -346,36 +344,36 @@ def plain_in(session: Path, backup_dir: Path | None = None) -> Store:
 
 
 def hidden_in(session: Path, name: str, backup_dir: Path | None = None) -> Store:
-    """Name the files of a store in the folder of that name, which is this user's or another's."""
+    """Return the files of a store in the folder `name`, which is this user's or another's."""
     work = session.parent / FOLDER
     folder, home = (work / name, "") if backup_dir is None else (backup_dir / name, _home(session.parent))
     return Store(folder, folder / f"{home}{session.name}{ORIGINALS}", folder / f"{home}{session.name}{HISTORY}", work)
 
 
 def locals_in(folder: Path) -> list[str]:
-    """List the folders of hidden stores in our folder, or in a backup folder: this user's, and others'."""
+    """List the folders of hidden stores, this user's and others', in our folder or a backup folder."""
     with suppress(OSError):
         return list(_told_by_name(folder)[0])
     return []
 
 
 def is_local(name: str) -> bool:
-    """Tell whether a name is that of a folder of hidden stores, this user's or another's."""
+    """Return True if a folder with this name holds hidden stores, this user's or another's."""
     return _IS_LOCAL.fullmatch(name) is not None
 
 
 def stores_in(folder: Path, backup_dir: Path | None = None) -> list[tuple[Path, Store]]:
-    """List the sessions of a folder that have a store beside them, or in a backup folder, each with it.
+    """List the sessions of a folder with each of their stores, next to them or in a backup folder.
 
-    A session may have more than one, of which those in this user's folder come first. Raises OSError where a folder of
-    ours cannot be read.
+    If a session has several stores, those in this user's folder are first. Raises OSError if a folder of stores can't
+    be read.
     """
     plain = plain_in(folder / "session.jsonl", backup_dir)
     home = "" if backup_dir is None else _home(folder)
     found: dict[Store, Path] = {}
     for local in sorted(locals_in(plain.folder), key=lambda name: name != folder_name()):
         if not (plain.folder / local).is_dir():
-            # A clone may bring what is only named like one.
+            # A clone may bring a file with such a name.
             continue
         for name in sorted(os.listdir(plain.folder / local)):
             session = name.removesuffix(ORIGINALS if name.endswith(ORIGINALS) else HISTORY).removeprefix(home)
@@ -388,7 +386,7 @@ def stores_in(folder: Path, backup_dir: Path | None = None) -> list[tuple[Path, 
 
 
 def journals_in(folder: Path) -> list[Path]:
-    """List the journals in our folder in a folder, and of all folders in a backup folder; this user's come first."""
+    """List the journals in our folder of a folder, and in all folders of a backup folder; this user's are first."""
     found: list[Path] = []
     for base in (folder / FOLDER, folder):
         names = _listed_in(base)
@@ -406,19 +404,19 @@ def _listed_in(folder: Path) -> list[str]:
 
 
 def is_own(file: Path) -> bool:
-    """Tell whether this user or root owns a file: what another user put beside a session answers for nothing."""
+    """Return True if this user or root owns a file. Trust no other user's file next to a session."""
     found = status_of(file)
     return found is not None and (sys.platform == "win32" or found.st_uid in (0, os.geteuid()))
 
 
 def may_own(session: str) -> bool:
-    """Tell whether a name can be that of a session: `.` and `..` are always folders."""
+    """Return True if a session may have this name: `.` and `..` are always folders."""
     return session not in ("", os.curdir, os.pardir)
 
 
 def owners(store: Store, names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield the names that belong to a session in the folder of `store`, each with the name of that session."""
-    # Looked up once: that follows every link on the way.
+    # Computed once: it resolves every link of the path.
     home = _home(store.work.parent)
     shared = store.originals.name.startswith(home)
     for name in names:
@@ -430,17 +428,17 @@ def owners(store: Store, names: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def rows_of(database: Path) -> Path:
-    """Name the folder in which the sessions of a database have their stores, whatever links lead to it."""
+    """Return the folder of the stores of a database's sessions, independent of links to the database."""
     return (database := Path(os.path.realpath(database))).parent / FOLDER / database.name
 
 
 def lines_of(row: Path) -> Path:
-    """Name the file that has the lines of a session in a database while a command works on it, beside its store."""
+    """Return the path of the temporary file with the lines of a database session, next to its store."""
     return rows_of(row.parent) / f"{row.name}.jsonl"
 
 
 def originals_of(journal: Path) -> Path:
-    """Name the originals of a journal."""
+    """Return the path of the originals of a journal."""
     if journal.name.endswith(HISTORY):
         return journal.with_name(f"{journal.name.removesuffix(HISTORY)}{ORIGINALS}")
     stem = journal.name.removesuffix(JOURNAL)
@@ -452,12 +450,12 @@ def originals_of(journal: Path) -> Path:
 def named_in(journal: Path) -> bytes:
     """Return the name of a journal's session. Signatures cover it, so they do not hold for another session."""
     name = originals_of(journal).name.removesuffix(ORIGINALS).removesuffix(_ZST)
-    # Moved into a backup folder or out of it, it stays this user's; see _home().
+    # A journal moved into a backup folder or out of it stays this user's; see _home().
     return os.fsencode(name[13:] if name[12:13] == "-" and not name[:12].strip("0123456789abcdef") else name)
 
 
 def session_of(file: Path) -> Path:
-    """Name the session beside which a journal lies, or originals do."""
+    """Return the path of the session that a journal or an originals file belongs to."""
     if file.name.endswith((HISTORY, ORIGINALS)):
         return file.parents[2] / file.name.removesuffix(HISTORY).removesuffix(ORIGINALS)
     name = file.name if file.name.endswith(_ZST) else originals_of(file).name
@@ -465,14 +463,14 @@ def session_of(file: Path) -> Path:
 
 
 def may_be_store(session: Path, names: Collection[str]) -> bool:
-    """Tell whether paths are those of the files of one store of a session, wherever that lies beside it."""
+    """Return True if the paths can be the files of one store of a session."""
     folders = {above for name in names if is_local(above := Path(name).parent.name)}
     stores = [plain_in(session), *(hidden_in(session, each) for each in folders)]
     return any(set(names) <= {each.originals.as_posix(), each.journal.as_posix()} for each in stores)
 
 
 def status_of(path: Path) -> os.stat_result | None:
-    """Look up a name without following a link; None where there is nothing."""
+    """Return the status of a path without following a link, or None if it does not exist."""
     try:
         return path.lstat()
     except FileNotFoundError:
@@ -480,13 +478,13 @@ def status_of(path: Path) -> os.stat_result | None:
 
 
 def size_of(path: Path) -> int | None:
-    """Look up a file's length in bytes; None where there is no file."""
+    """Return a file's length in bytes, or None if it does not exist."""
     found = status_of(path)
     return None if found is None else found.st_size
 
 
 def _home(folder: Path) -> str:
-    """Tell the sessions of one folder from those of others in a backup folder."""
+    """Return the prefix that separates the sessions of one folder from others in a backup folder."""
     # Imported here: only a backup folder needs it, and a run with nothing to do is faster without.
     from hashlib import sha256
 
@@ -494,24 +492,24 @@ def _home(folder: Path) -> str:
 
 
 def store_at(path: Path, policy: Policy) -> Store:
-    """Find the store of a session, or name the one that a run begins; see store_in(). Raises UsageError."""
+    """Find the store of a session, or name the one that a run would begin; see store_in(). Raises UsageError."""
     return store_in(path, backups_of(path, policy), shown=bool(policy.commit_originals))
 
 
 def backups_of(path: Path, policy: Policy) -> Path | None:
-    """Name the backup folder of a session; a relative `backupDir` counts from its folder. Raises UsageError."""
+    """Return the backup folder of a session; a relative `backupDir` starts at its folder. Raises UsageError."""
     if not policy.backup_dir:
         return None
     folder = path.parent / backup_folder(policy.backup_dir, path)
-    # The system knows no way through a folder that is gone, not even up and out of it.
+    # The system can't resolve `..` in a folder that no longer exists.
     return folder if path.parent.exists() else Path(os.path.normpath(folder))
 
 
 def store_of(path: Path, policy: Policy) -> Store:
-    """Name the files of a session's store, for a command that works on it.
+    """Return the store of a session, for a command that works on it.
 
-    Raises Refused where nothing of the session is in the backup folder, but its store is beside it: a second store
-    would make what the first one holds pass for lost.
+    Raises Refused if the backup folder holds nothing of the session but the store next to it exists: with a second
+    store, the originals in the first would seem lost.
     """
     store = store_at(path, policy)
     there = store_in_own_folder(path, policy)
@@ -529,7 +527,7 @@ def store_of(path: Path, policy: Policy) -> Store:
 
 
 def store_in_own_folder(path: Path, policy: Policy) -> Store | None:
-    """Name the store beside a session whose policy has a backup folder; None where there is none."""
+    """Return the store next to a session whose policy has a backup folder, or None."""
     if not policy.backup_dir:
         return None
     there = store_in(path)
@@ -537,12 +535,12 @@ def store_in_own_folder(path: Path, policy: Policy) -> Store | None:
 
 
 def holds(store: Store) -> bool:
-    """Tell whether originals or journal are there."""
+    """Return True if the originals or the journal exist."""
     return os.path.lexists(store.originals) or os.path.lexists(store.journal)
 
 
 def backup_folder(named: str, where: Path) -> Path:
-    """Expand the `~` of a policy's backup folder. Raises UsageError where nobody has that home."""
+    """Expand the `~` of a policy's backup folder. Raises UsageError if there is no such home folder."""
     try:
         return Path(named).expanduser()
     except RuntimeError as error:
@@ -552,19 +550,19 @@ def backup_folder(named: str, where: Path) -> Path:
 
 _LEFT_OVER = re.compile(r"(.+)\.(?:late-[0-9a-f-]+|temp-[0-9a-f]{8})", re.DOTALL)
 _MADE = re.compile(rb'(?:Sha256":|[\[,])"([0-9a-f]{64})"')
-"""The SHA-256 of a line that a run wrote, as a journal's records have it, or of something else, but of no original."""
+"""The SHA-256 of a line that a run wrote, in a journal record; also of other things, but of no original."""
 _RUN = b'{"type":"run",'
 _LEAST = 64
-"""Bytes. Hardly a line of a session is shorter."""
+"""Minimum length of a line in bytes. Hardly any line of a session is shorter."""
 _READING = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 LONGEST = 1 << 20
-"""Bytes: no run record is longer."""
+"""Maximum length of a run record in bytes."""
 _TICK = 2_000_000_000
-"""Nanoseconds. A file system may give two changes that are no further apart the same time."""
+"""Nanoseconds. A file system may give two changes no further apart the same time."""
 
 
 def last_line(journal: Path) -> bytes:
-    """Read the last line, with its LF; empty where the file does not end with a whole one. Raises OSError."""
+    """Return the last line, with its LF, or b"" if the file does not end with a complete line. Raises OSError."""
     fd = os.open(journal, _READING)
     try:
         size = os.fstat(fd).st_size
@@ -580,22 +578,22 @@ def last_line(journal: Path) -> bytes:
 
 
 def sessions_named(work: Path) -> frozenset[str]:
-    """List the sessions whose late links and drafts lie in a folder. Raises OSError."""
+    """List the sessions with late links or drafts in a folder. Raises OSError."""
     return _told_by_name(work)[1]
 
 
 def has_leftovers(session: Path) -> bool:
-    """Tell whether a run left late links or drafts of a session, which the next one recovers first. Raises OSError.
+    """Return True if a run left late links or drafts of a session, to be recovered by the next. Raises OSError.
 
-    This is asked before the session is locked.
+    Callers ask before they lock the session.
     """
     return session.name in sessions_named(session.parent / FOLDER)
 
 
 def _told_by_name(folder: Path) -> tuple[tuple[str, ...], frozenset[str]]:
-    """List the folders of hidden stores in a folder, and the sessions whose late links and drafts are there.
+    """List the folders of hidden stores in a folder, and the sessions with late links or drafts there.
 
-    A folder of thousands of stores is listed once, not once for each, while its time of change stays. Raises OSError.
+    A folder of thousands of stores is listed again only after its time of change differs. Raises OSError.
     """
     try:
         changed = folder.stat().st_mtime_ns
@@ -608,14 +606,14 @@ def _told_by_name(folder: Path) -> tuple[tuple[str, ...], frozenset[str]]:
 @lru_cache(maxsize=64)
 def _listed(folder: Path, _changed: int) -> tuple[tuple[str, ...], frozenset[str]]:
     names = os.listdir(folder)
-    # Hardly any name is one.
+    # A cheap test first: hardly any name matches.
     likely = [name for name in names if ".late-" in name or ".temp-" in name]
     sessions = {found[1] for found in map(_LEFT_OVER.fullmatch, likely) if found}
     return tuple(sorted(filter(is_local, names))), frozenset(filter(may_own, sessions))
 
 
 def is_archive(path: Path) -> bool:
-    """Tell by its name and place whether a file is the archive of a pack."""
+    """Return True if a file has the name and place of a pack's archive."""
     folder = Path(os.path.realpath(path.parent))
     above = folder.parent.parent if is_local(folder.parent.name) else folder.parent
     return path.name.endswith(ARCHIVE) and (above.name, folder.name) == (FOLDER, PACKS)

@@ -1,4 +1,4 @@
-"""Open a session, or refuse: links, files in use, other runs of ours. Reads and locks, never writes."""
+"""Open a session, or refuse: links, files in use, other sessioncompress runs. Reads and locks, never writes."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from sessioncompress.store.layout import status_of
 from sessioncompress.store.machine import make_key
 
 LOCK_SECONDS = 5.0
-"""How long to wait for another run of ours on the same session."""
+"""Seconds to wait for another sessioncompress run on the same session."""
 APPEND_SECONDS = 0.1
-"""How long to wait for a program that opens, appends and closes."""
+"""Seconds to wait for a program that opens, appends and closes."""
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
-"""Not through a link, not into child processes, and without waiting for the writer of a pipe."""
+"""Follow no link, pass nothing to child processes, and do not wait for the writer of a pipe."""
 
 
 class OpenSession:
-    """A session as it was when open_session() opened it: the first `size` bytes of `fd`, with the `stat` of then.
+    """A session as open_session() found it: the first `size` bytes of `fd`, with the `stat` at that time.
 
-    When a run puts a new file in place, the session goes over to that one, and the descriptor of the old one stays
-    open, and locked, to the end.
+    When a run puts a new file in place, the session switches to that file. The descriptor of the old one stays open and
+    locked to the end.
     """
 
     def __init__(self, path: Path, fd: int) -> None:
@@ -45,7 +45,7 @@ class OpenSession:
         self.adopt(fd)
 
     def adopt(self, fd: int) -> None:
-        """Go over to the file that now lies at the path; its descriptor is closed with the session."""
+        """Switch to the file that is now at the path. Its descriptor is closed with the session."""
         self._fds.append(fd)
         self.fd = fd
         self.stat = os.fstat(fd)
@@ -54,22 +54,22 @@ class OpenSession:
 
     @cached_property
     def left_over(self) -> LeftOver:
-        """What runs left of it. Raises OSError."""
+        """The files that earlier runs left of it. Raises OSError."""
         return LeftOver(self.path)
 
     def reader(self, start: int = 0) -> BinaryIO:
         """Start a pass over the session's bytes as of its opening; passes do not disturb each other.
 
-        Before a commit at least one must have been read whole: its digest tells an overwrite from an append.
+        At least one must be read whole before a commit: its digest distinguishes an overwrite from an append.
         """
         return disk.reader(self.fd, start, self.size, None if start else self._digests.add)
 
     def is_document(self) -> bool:
-        """Tell whether the session is one JSON document, to which nobody appends."""
+        """Return True if the session is one JSON document, to which no program appends."""
         return document_of(self.reader, self.size) is not None
 
     def appended(self) -> int:
-        """Count the bytes appended since the opening. Raises InUse if anything else happened to the file."""
+        """Return the number of bytes appended since the opening. Raises InUse if the file changed in any other way."""
         now = os.fstat(self.fd)
         if not _same_file(self.path, now):
             raise self.in_use("another program has replaced or deleted it")
@@ -83,40 +83,40 @@ class OpenSession:
         raise self.in_use("another program has changed it, not only appended to it")
 
     def prefix(self, size: int) -> str:
-        """Digest the session's first `size` bytes as prefix_of() does."""
+        """Return the digest of the session's first `size` bytes, as prefix_of() does."""
         if size == self.size and len(self._digests) == 1:
             return next(iter(self._digests))[:PREFIX_BYTES].hex()
         return prefix_of(self.fd, size)
 
     def was_linked(self) -> None:
-        """Take note that a link of ours has changed the file's ctime, which is no change of the session."""
+        """Accept the new ctime after we linked the file: the session itself has not changed."""
         now = os.fstat(self.fd)
         if (now.st_size, now.st_mtime_ns) == (self.stat.st_size, self.stat.st_mtime_ns):
             self.stat = now
 
     def in_use(self, what: str, *, fd: int | None = None) -> InUse:
-        """Make the error for a session that is not ours to change now; it names who has it (or `fd`) open."""
+        """Return the error for a session that can't be changed now, with the processes that have it (or `fd`) open."""
         known = ", ".join(holders(self.fd if fd is None else fd))
         by = f", open for writing in {known}" if known else ""
         return InUse(f"{what}{by}", where=self.path, state=NOT_CHANGED, remedy="Run again when the agent is idle.")
 
     def close(self) -> None:
-        """Close the files and so release the locks."""
+        """Close the files, which also releases the locks."""
         while self._fds:
             os.close(self._fds.pop())
 
 
 @contextmanager
 def open_session(path: Path, *, writing: bool, quiet_seconds: float = 0) -> Iterator[OpenSession]:
-    """Open a session to read it, or to replace it: then locked, and refused unless it is safe to replace.
+    """Open a session to read it, or to replace it: then lock it, and refuse unless it is safe to replace.
 
-    Raises IsALink for a symbolic link and, when writing, for a file with other hard links than our own; NotASession
-    for what is no regular file; InUse if another run of ours keeps it locked, a program has it open for writing, or
-    it changed within `quiet_seconds`; Unsupported where nothing may be written, or its name is too long for what is
-    written; FileFailed if it cannot be opened.
+    Raises IsALink for a symbolic link and, when writing, for a file with other hard links than our own; NotASession if
+    it is not a regular file; InUse if another sessioncompress run keeps it locked, a program has it open for writing,
+    or it changed within `quiet_seconds`; Unsupported if nothing may be written, or its name is too long for the files
+    to be written; FileFailed if it cannot be opened.
     """
     if writing:
-        # The names of stores and late links are made with it.
+        # The names of stores and late links are made with the key.
         make_key()
     with failing(path):
         path = path.parent.resolve() / path.name
@@ -131,7 +131,7 @@ def open_session(path: Path, *, writing: bool, quiet_seconds: float = 0) -> Iter
 
 
 def open_file(path: Path) -> int:
-    """Open a regular file to read it, never through a link. Raises IsALink, NotASession, OSError."""
+    """Open a regular file for reading, never through a link. Raises IsALink, NotASession, OSError."""
     try:
         fd = os.open(path, _FLAGS)
     except OSError as error:
@@ -148,7 +148,7 @@ def open_file(path: Path) -> int:
 
 
 def lock(fd: int) -> bool:
-    """Take the lock that runs of ours hold on a session's file, if it is free."""
+    """Take the lock of sessioncompress on a session's file; return False if it is taken."""
     import fcntl
 
     try:
@@ -168,7 +168,7 @@ def wait_for_lock(fd: int, seconds: float, where: Path, what: str) -> None:
 
 
 def _open_locked(path: Path) -> OpenSession:
-    """Open and lock the file that is at the path once the lock is held: who had it may have replaced the file."""
+    """Open and lock the file at the path; open it again if it was replaced before the lock was free."""
     if sys.platform not in ("linux", "darwin"):
         raise Unsupported("writing is supported on Linux and macOS only", where=path, state=NOT_CHANGED)
     deadline = time.monotonic() + LOCK_SECONDS
@@ -195,12 +195,12 @@ def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> No
         )
         what = "it has other hard links, which would keep the old text"
         raise IsALink(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
-    # What lies beside it while it is replaced has a longer name; better told before the work than after it.
+    # The late link has a longer name. Better to fail before the work than after it.
     longest = longest_name(session.path, session.stat.st_ino, session.size)
     if (over := longest - os.pathconf(session.path.parent, "PC_NAME_MAX")) > 0:
         what = f"its name is {over} bytes too long: while it is replaced, the old file is kept under a longer name"
         raise Unsupported(what, where=session.path, state=NOT_CHANGED, remedy="Give it a shorter name.")
-    # A time far in the future says nothing of when the file changed.
+    # A time far in the future tells nothing about when the file changed.
     if quiet_seconds and abs(age := time.time() - session.stat.st_mtime) < quiet_seconds:
         seconds = round(max(age, 0))
         raise session.in_use(f"it changed {seconds} {'second' if seconds == 1 else 'seconds'} ago")
@@ -214,7 +214,7 @@ def _same_file(path: Path, opened: os.stat_result) -> bool:
 
 
 class Held(Enum):
-    """Whether someone has a file open for writing."""
+    """Does a program have the file open for writing? The answer of held()."""
 
     NO = "no"
     YES = "yes"
@@ -222,7 +222,7 @@ class Held(Enum):
 
 
 def held(fd: int) -> Held:
-    """Ask whether any process, this one included, has the file open for writing at this moment."""
+    """Find out whether any process, including this one, has the file open for writing at this moment."""
     answer = _ask_for_lease(fd)
     if answer is not Held.UNKNOWN:
         return answer
@@ -233,7 +233,7 @@ def held(fd: int) -> Held:
 
 
 def wait_until_free(fd: int, seconds: float) -> Held:
-    """Wait for programs that open a file, append and close it at once; return what held() says in the end."""
+    """Wait for programs that open a file, append and close it at once; return the last answer of held()."""
     deadline = time.monotonic() + seconds
     while (answer := held(fd)) is Held.YES and time.monotonic() < deadline:
         time.sleep(0.002)
@@ -241,9 +241,9 @@ def wait_until_free(fd: int, seconds: float) -> Held:
 
 
 def holders(fd: int) -> list[str]:
-    """Name the processes that have the open file open for writing, as far as this user may see them.
+    """List the processes that have the open file open for writing and that this user may see.
 
-    This command, with its workers, is named only if no other one is: it may have the file open from who started it.
+    List this command and its workers only if there is no other: they may have inherited the open file.
     """
     try:
         found = list(_holders(fd, skip_unreadable=True))
@@ -255,11 +255,11 @@ def holders(fd: int) -> list[str]:
 
 
 def _ask_for_lease(fd: int) -> Held:
-    """Ask Linux for a read lease, which it gives only on a file that nobody has open for writing, and give it back.
+    """Take a read lease from Linux, which grants it only if no one has the file open for writing, and give it back.
 
-    This takes microseconds, where looking through /proc takes milliseconds and sees this user's processes alone.
-    Who opens the file meanwhile waits those microseconds and we get a signal: SIGURG, which does nothing, instead
-    of SIGIO, which would end us.
+    This takes microseconds. Searching /proc takes milliseconds and sees only this user's processes. A program that
+    opens the file meanwhile waits those microseconds. We then get a signal: SIGURG, which does nothing, instead of
+    SIGIO, which would end us.
     """
     if sys.platform != "linux":
         return Held.UNKNOWN
@@ -275,7 +275,7 @@ def _ask_for_lease(fd: int) -> Held:
 
 
 def _holders(fd: int, *, skip_unreadable: bool) -> Iterator[str]:
-    """Find processes in /proc. Raises OSError where there is none, or where one of this user cannot be read."""
+    """Yield the ids of processes from /proc. Raises OSError if there is none, or one of this user's can't be read."""
     wanted = os.fstat(fd)
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -295,14 +295,14 @@ def _holders(fd: int, *, skip_unreadable: bool) -> Iterator[str]:
 
 
 def _said_of(pid: str, what: str) -> str:
-    """Read what /proc says of a process; `?` if it is gone."""
+    """Read a file of a process in /proc; `?` if the process is gone."""
     with suppress(OSError), open(f"/proc/{pid}/{what}", encoding="utf-8", errors="replace") as file:
         return file.read().strip()
     return "?"
 
 
 def _writes(descriptor: str, wanted: os.stat_result) -> bool:
-    """Tell whether a /proc/PID/fd entry is that file, open for writing: its own mode has the owner's write bit then."""
+    """Return True if a /proc/PID/fd entry is that file, open for writing: its mode then has the owner's write bit."""
     try:
         return bool(os.lstat(descriptor).st_mode & 0o200) and os.path.samestat(os.stat(descriptor), wanted)
     except OSError:

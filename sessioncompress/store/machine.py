@@ -1,4 +1,4 @@
-"""What this user has on this machine alone: a key that nobody else knows, and the name that it gives our folders."""
+"""The secret key of this user on this machine, and the name that it gives our folders."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 _KEY = "late-links.key"
 _KEY_BYTES = 32
 _MODE = 0o400
-"""Of the key. A checkout makes no file that its owner may not write: it brings none where the home is a work tree."""
+"""Mode of the key file. A checkout never makes a read-only file, so it can't bring a key if the home is a work tree."""
 _FOLDER_BYTES = 4
 _found: list[bytes] = []
 """The key, once it was read or made."""
 
 
 def state_folder() -> Path:
-    """Name our folder in `XDG_STATE_HOME`, which counts only where it is absolute.
+    """Return our folder in `XDG_STATE_HOME`, which counts only if it is absolute.
 
-    Raises FileFailed where no home is known: the working folder may be anyone's project.
+    Raises FileFailed if no home folder is known: the working folder may be anyone's project.
     """
     named = os.environ.get("XDG_STATE_HOME", "")
     home = named if os.path.isabs(named) else at_home("~/.local/state")  # noqa: PTH117 - as in the line below
@@ -34,15 +34,15 @@ def state_folder() -> Path:
 
 
 def at_home(named: str) -> Path:
-    """Expand a path that may begin with `~`. Raises FileFailed where that is nobody's home."""
-    path = os.path.expanduser(named)  # noqa: PTH111 - that of a Path raises what is no error of the system
+    """Expand a path that may begin with `~`. Raises FileFailed if there is no such home folder."""
+    path = os.path.expanduser(named)  # noqa: PTH111 - Path.expanduser() raises RuntimeError, not an OSError
     if named.startswith("~") and not os.path.isabs(path):  # noqa: PTH117
         raise FileFailed("no home folder is known", where=named, state="Nothing was changed.", remedy="Set HOME.")
     return Path(path)
 
 
 def key() -> bytes:
-    """Read this user's key on this machine; empty where none was made yet."""
+    """Return this user's key on this machine, or b"" if none was made yet."""
     if not _found:
         with suppress(OSError, FileFailed):
             folder = state_folder()
@@ -53,11 +53,10 @@ def key() -> bytes:
 
 
 def make_key() -> bytes:
-    """Read this user's key on this machine, or make it: before the first run that writes names anything by it.
+    """Return this user's key on this machine, or make it. Call this before a run writes names made with it.
 
-    What is there and nobody can trust gives way. Where none can be kept, this process has one of its own. The links
-    that it leaves when it is killed count for no later run then, and stay where they are; its stores are in a folder
-    that later runs take for another machine's.
+    A file that can't be trusted is replaced. If no key can be stored, this process makes its own. If it is then killed,
+    later runs ignore its links, which stay in place, and take its stores for another machine's.
     """
     if not key():
         try:
@@ -78,7 +77,7 @@ def _made(folder: Path) -> bytes:
     if folder.is_symlink():
         raise NotADirectoryError(folder)
     with disk.closing(disk.open_folder(folder)) as fd:
-        # Another process may be first: then its key counts, and is to stay.
+        # Another process may have made a key first: use that one.
         fcntl.flock(fd, fcntl.LOCK_EX)
         _hide(folder)
         if not (there := _read(folder / _KEY)):
@@ -91,7 +90,7 @@ def _made(folder: Path) -> bytes:
 
 
 def _hide(folder: Path) -> None:
-    """Keep git from seeing the key, where the home folder is a work tree. A branch may have brought another file."""
+    """Hide the key from git if the home folder is a work tree. A branch may have brought another `.gitignore`."""
     ignore = folder / ".gitignore"
     if ignore.is_symlink() or not ignore.is_file() or ignore.read_bytes() != b"*\n":
         from sessioncompress.store import disk
@@ -101,12 +100,12 @@ def _hide(folder: Path) -> None:
 
 
 def folder_name() -> str:
-    """Name the folder of this user's hidden stores: no branch, clone or archive has one of that name.
+    """Return the name of the folder of this user's hidden stores, which no branch, clone or archive can contain.
 
-    Empty where no key was made yet: then there is no such folder.
+    Empty if no key was made yet: then there is no such folder.
     """
     made = key()
-    # The bytes that are left are secret enough, and a digest of all would be an import in runs that have nothing to do.
+    # The other bytes of the key are secret enough, and a digest would cost an import in runs with nothing to do.
     return f"local-{made[-_FOLDER_BYTES:].hex()}" if made else ""
 
 
@@ -118,8 +117,8 @@ _SEAL = re.compile(rb',"sha256":"[0-9a-f]{64}"\}\n')
 def signature(before: Hash, body: bytes) -> bytes:
     """Return the field of a run's record that only this user can make on this machine.
 
-    `before` has what the journal holds before the record, `body` what the record holds before the field. A rehearsal
-    may come before there is a key: then it is as long, and nobody's.
+    `before` has hashed the journal up to the record; `body` is the record up to the field. A dry run may happen before
+    there is a key: the field then has the same length but proves nothing.
     """
     # Imported here: a run with nothing to do is faster without.
     from hmac import digest
@@ -130,15 +129,15 @@ def signature(before: Hash, body: bytes) -> bytes:
 
 
 def is_signed(before: Hash, record: bytes) -> bool:
-    """Return true if this user made a record on this machine, behind all that a journal holds before it."""
+    """Return True if this user made a record on this machine, as the next record of a journal hashed in `before`."""
     body, field, rest = record.rpartition(_SIGNED)
-    # Behind it only the seal: of two fields of one name a reader takes the last.
+    # Only the seal may follow: a JSON reader takes the last of two fields with one name.
     made = signature(before, body)
     return key() != b"" and _SEAL.fullmatch((field + rest).removeprefix(made)) is not None
 
 
 def _read(path: Path) -> bytes:
-    """Read the key in a file; empty where there is none that this program wrote here. Raises OSError."""
+    """Return the key in a file, or b"" if this program did not write it here. Raises OSError."""
     if path.parent.is_symlink():
         return b""
     try:
@@ -155,7 +154,7 @@ def _read(path: Path) -> bytes:
 
 
 def _is_in_git(read: bytes, folder: Path) -> bool:
-    """Tell whether a repository has the key, so that others may know it: a branch may have shown it to git."""
+    """Return True if a repository has the key: a branch may have shown it to git, and others may know it."""
     # Imported here, as above.
     from sessioncompress.store.git import Blobs, work_trees
 

@@ -1,6 +1,6 @@
-"""Move sessions: out of their places when a pack is certain, and back, where nothing is overwritten.
+"""Move sessions away once a pack is certain, and back to their places, without overwriting anything.
 
-What a killed run left is put right before: forward where a pack is certain, else back.
+First finish what a killed run began if its pack is certain; otherwise undo it.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ _LOCK_SECONDS: Final = 5.0
 
 
 def aside_of(path: Path) -> Path:
-    """Name the place where a session waits until it is certain that nobody writes to it: one that no branch brings."""
+    """Return where a session waits until no program writes to it. No branch can contain that path."""
     return path.parent / FOLDER / folder_name() / f"{path.name}.packed"
 
 
 def take_out(each: Packed, session: OpenSession) -> None:
-    """Remove a session that is locked, and its store, from their places, now that a pack has them.
+    """Remove a locked session and its store from their places, after a pack has them.
 
-    First it goes aside, where nobody finds it; what somebody still wrote to it then puts it back. Raises InUse if it
-    is not as it was packed, and stays.
+    First move it aside, where no program finds it; if a program still writes to it, put it back. Raises InUse, and
+    leaves the session in place, if it has changed since it was packed.
     """
     path = session.path
     with failing(path):
         if session.left_over or not is_as_packed(each):
             raise session.in_use("it has changed since it was packed")
-        # Where the system does not tell who has it open, one that was just written counts as open.
+        # If the system can't report who has it open, a recent write counts as open.
         if held(session.fd) is Held.UNKNOWN and time.time() - session.stat.st_mtime < LINK_SECONDS:
             raise session.in_use("it changed less than an hour ago")
         aside = aside_of(path)
@@ -62,7 +62,8 @@ def take_out(each: Packed, session: OpenSession) -> None:
         make_ours(aside.parent)
         with session.pointers.leaving():
             disk.system.replace(path, aside)
-            # Asked first: who closed it by then may have written up to that moment, and nobody opens it any more.
+            # Ask before reading the status: the last program to close it may have written until then, and no other can
+            # open it.
             in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES
             was, now = session.stat, aside.lstat()
             if in_use or (now.st_ino, now.st_size, now.st_mtime_ns) != (was.st_ino, was.st_size, was.st_mtime_ns):
@@ -74,7 +75,7 @@ def take_out(each: Packed, session: OpenSession) -> None:
 
 
 def is_as_packed(each: Packed, root: Path | None = None) -> bool:
-    """Tell whether a session and its store are as they were packed, and nothing more of a store is; or copies are."""
+    """Return True if a session and its store, or copies in `root`, are as packed, with no other store files."""
     files = each.files(root)
     session = next(iter(files))
     store = store_in(session)
@@ -83,7 +84,7 @@ def is_as_packed(each: Packed, root: Path | None = None) -> bool:
 
 
 def put_aside_back(aside: Path, path: Path) -> None:
-    """Put a session back; where another one has come meanwhile, both stay."""
+    """Put a session back. Raises Refused if another file has taken its place; both then stay."""
     try:
         disk.system.link(aside, path, follow_symlinks=False)
     except FileExistsError:
@@ -95,7 +96,7 @@ def put_aside_back(aside: Path, path: Path) -> None:
 
 
 def _remove_store(each: Packed) -> None:
-    """Remove the store of a session that has gone, as far as it is as it was packed."""
+    """Remove the store of a removed session, except files that changed since they were packed."""
     for path, member in each.files().items():
         if path != each.place and is_same(path, member):
             disk.remove(path)
@@ -104,7 +105,7 @@ def _remove_store(each: Packed) -> None:
 def missing_of(each: Packed) -> list[Path]:
     """List the files of a session that are not at their places.
 
-    Raises Refused where another file is in a place, or the way there leads elsewhere; FileFailed.
+    Raises Refused if another file is in a place, or a link leads the path elsewhere; FileFailed.
     """
     at, missing = each.pack.at, []
     with failing(each.shown, IN_PACK):
@@ -115,15 +116,15 @@ def missing_of(each: Packed) -> list[Path]:
             if at.size(path) is None:
                 missing.append(path)
             else:
-                # In a bucket a run that failed at the session may have added to its store.
+                # In a bucket, a run that failed before it wrote the session may have added to its store.
                 at.refuse_another(path, member, begun=isinstance(at, Bucket) and path != each.place)
     return missing
 
 
 def bring_back(each: Packed, missing: Sequence[Path], reader: PackReader, check: Callable[[Path], None]) -> None:
-    """Put the missing files of a session back to their places, where nothing is overwritten; the session comes last.
+    """Put the missing files of a session back to their places, the session last. Overwrite nothing.
 
-    `check` sees the session before it has its name, and raises where it is none. Raises as it does, and as
+    `check` gets the session before it has its name, and raises if it is not a session. Raises the errors of `check` and
     missing_of(); Unreadable.
     """
     at, files, session = each.pack.at, each.files(), each.place
@@ -143,11 +144,11 @@ def bring_back(each: Packed, missing: Sequence[Path], reader: PackReader, check:
                 at.put(drafts[path], path, files[path])
                 placed.append(path)
         except (SessionCompressError, OSError) as error:
-            # A store without its session is damage to every command.
+            # Every command reports a store without its session as damage.
             for path in placed:
                 at.take_back(path)
             if isinstance(error, SessionCompressError) and Path(error.where or "") in drafts.values():
-                # The draft is gone when this is read.
+                # The draft no longer exists when the user reads this.
                 error.where = each.shown
             if isinstance(error, Unsupported):
                 error.what = "hard links are not possible here, and without one we could overwrite a file"
@@ -161,7 +162,7 @@ def bring_back(each: Packed, missing: Sequence[Path], reader: PackReader, check:
 
 
 def _refuse_if_no_room(session: str, folder: Path, size: int) -> None:
-    """Raise FileFailed where a disk has not so many bytes left: a stranger's pack may hold zeros that fill any."""
+    """Raise FileFailed if the disk has less than `size` bytes free. A malicious pack may expand to fill any disk."""
     there = next(each for each in (folder, *folder.parents) if each.exists())
     free = disk_usage(there).free
     if size > free:
@@ -170,19 +171,19 @@ def _refuse_if_no_room(session: str, folder: Path, size: int) -> None:
 
 
 def _draft(path: Path, entry: Entry, member: Member, reader: PackReader) -> None:
-    """Write a file of a pack under another name, with its mode and time; a killed run's is like any draft of ours."""
+    """Write a file of a pack as a draft, with its mode and time. Later runs treat it like any draft."""
     with disk.closing(create_in_folder(path, exclusive=True)) as fd:
         _write(fd, entry, member, reader)
         above = path.parent.parent.stat()
         if os.geteuid() == 0 and (above.st_uid, above.st_gid) != (0, 0):
             disk.system.chown(fd, above.st_uid, above.st_gid)
-        # A session is read, never run, and nobody but its owner writes it.
+        # A session is read, never run, and only its owner writes it.
         disk.system.chmod(fd, member.mode & 0o644)
         disk.system.fsync(fd)
 
 
 def copy_out(entry: Entry, reader: PackReader, folder: Path) -> Path:
-    """Write a packed session and its store into an empty folder, to be read there. Raises Unreadable, OSError."""
+    """Write a packed session and its store into an empty folder for reading. Raises Unreadable, OSError."""
     session = folder / Path(entry.path).name
     _refuse_if_no_room(str(session), folder, entry.size)
     for member in entry.members:
@@ -201,9 +202,9 @@ def _write(fd: int, entry: Entry, member: Member, reader: PackReader) -> None:
 
 @contextmanager
 def alone(at: Place) -> Iterator[list[Pack | SessionCompressError]]:
-    """Keep other runs of ours from a place's packs, put right what a killed run left there, and read them.
+    """Lock a place's packs, settle what a killed run left there, and yield the packs.
 
-    In a bucket each write has its condition instead. Raises InUse, IsALink, Unsupported, FileFailed.
+    A bucket is not locked: each write there has its own condition. Raises InUse, IsALink, Unsupported, FileFailed.
     """
     if not isinstance(at, Disk):
         yield list(packs_in(at))
@@ -216,7 +217,8 @@ def alone(at: Place) -> Iterator[list[Pack | SessionCompressError]]:
     with failing(root):
         for each in (root / FOLDER, folder.parent, folder):
             refuse_linked_folder(each)
-        # Not the folder of the packs itself: that may go, and is locked for a moment where git is to see nothing in it.
+        # Lock the root, not the folder of packs: that one may be removed, and is locked briefly while it is hidden from
+        # git.
         with disk.closing(disk.open_folder(root)) as fd:
             wait_for_lock(fd, _LOCK_SECONDS, folder, "another sessioncompress is working on the packs there")
             disk.make_folder(folder)
@@ -224,14 +226,14 @@ def alone(at: Place) -> Iterator[list[Pack | SessionCompressError]]:
                 _settle(root)
                 yield list(packs_in(at))
             finally:
-                # The folder of packs, and ours, go where nothing is in them.
+                # Remove the folder of packs and our folder if they are empty.
                 for each in Disk(root).folders():
                     tidy(each)
                 tidy(root / FOLDER)
 
 
 def _settle(root: Path) -> None:
-    """Finish what a killed run began: forward where its pack was certain, else back."""
+    """Finish what a killed run began if its pack was certain; otherwise undo it."""
     for folder in (packs_of(root), root / FOLDER / PACKS):
         if folder.is_dir() and not folder.is_symlink():
             for name in sorted(os.listdir(folder)):
@@ -240,12 +242,12 @@ def _settle(root: Path) -> None:
             disk.flush_folder(folder)
     left_in = cache(sessions_named)
     for pack in packs_in(Disk(root)):
-        # Only what no checkout takes away may go from its place.
+        # A pack that a checkout can remove must not replace the session.
         if not isinstance(pack, Pack) or not pack.is_certain:
             continue
         left: dict[str, State] = {}
         for each in pack.sessions():
-            # What cannot be deleted costs no other session; it stays for a later run.
+            # A file that can't be deleted must not stop the other sessions; a later run removes it.
             with suppress(OSError):
                 if not is_below(root, each.place):
                     continue
@@ -260,13 +262,13 @@ def _settle(root: Path) -> None:
 
 
 def _put_back(each: Packed) -> bool:
-    """Let a session go that a killed run had put aside, with its store; or put it back, and return true."""
+    """Remove a session that a killed run had put aside, with its store; or put it back, and return True."""
     path, aside = each.place, aside_of(each.place)
     is_aside = os.path.lexists(aside)
     if os.path.lexists(path):
         if is_aside and path.samefile(aside):
             disk.remove(aside)
-        # Else the agent has begun a new one of that name: both stay, and whoever works on it is told.
+        # Otherwise the agent has begun a new one with that name. Keep both; commands on it report this.
         return False
     if not (is_aside or any(map(os.path.lexists, each.files()))):
         return False
@@ -280,14 +282,14 @@ def _put_back(each: Packed) -> bool:
 
 
 def _may_go(aside: Path, entry: Entry) -> bool:
-    """Tell whether what was put aside is as it was packed, and nobody writes to it."""
+    """Return True if the session put aside is unchanged since it was packed, and no program writes to it."""
     with suppress(Refused), disk.closing(open_file(aside)) as fd:
         return held(fd) is not Held.YES and is_same(aside, entry.members[0])
     return False
 
 
 def _remove_drafts(each: Packed) -> None:
-    """Remove what a killed run wrote of a session that was to come back, and second names of what has come back."""
+    """Remove the drafts of a session that a killed run was unpacking, and second names of files in place."""
     there = [found for found in map(status_of, each.files()) if found is not None]
     is_gone = not os.path.lexists(each.place)
     for draft in LeftOver(each.place).drafts:

@@ -1,4 +1,4 @@
-"""Begin a writing run: undo what a killed run left, carry over what came late. And end with a session: forget it."""
+"""Begin a writing run: undo what a killed run left, and carry over late lines. Also forget a session's store."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from sessioncompress.store.swap import LINK_SECONDS, Replaced, drain, is_done, i
 
 
 def _refuse_if_needed(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: bool) -> None:
-    """Raise Damaged unless what is committed is there, and the session can do without what lies behind it.
+    """Raise Damaged unless the committed bytes exist, and the session does not need anything after them.
 
-    If `salvaging`, originals may have lost bytes, or be gone: they stay as they are, and what is left of them is read.
-    Where nothing lies behind, no file is opened.
+    If `salvaging`, originals may have lost bytes or be gone: they stay, and what is left is read. No file is opened if
+    nothing follows the committed bytes.
     """
     originals, journal = size_of(store.originals) or 0, size_of(store.journal)
     if Lengths(originals, journal or 0) == lengths and not (originals and journal is None):
@@ -61,7 +61,7 @@ def _refuse_if_needed(session: OpenSession, store: Store, lengths: Lengths, *, s
         raise Damaged(what, where=store.originals, state=NOT_CHANGED, remedy=remedy)
     loaded = None
     if originals != lengths.originals:
-        # Where it cannot be read, whoever needs what it says tells that.
+        # Whoever needs its contents reports that it can't be read.
         with suppress(Damaged):
             loaded = journals.load(store.journal)
     if originals < lengths.originals and not salvaging:
@@ -75,12 +75,12 @@ def _refuse_if_needed(session: OpenSession, store: Store, lengths: Lengths, *, s
 
 
 def _refuse_unless_a_trace(session: OpenSession, store: Store, lengths: Lengths) -> None:
-    """Raise Damaged unless what lies behind the committed bytes is only the trace of a killed run.
+    """Raise Damaged unless the bytes after the committed ones are only the trace of a killed run.
 
-    The session's own lines are the witness. A run that was killed before its commit has not replaced the session:
-    each original that it kept still stands there, and no line that it meant to write does. Where a line that it meant
-    to write stands, the journal has lost the record of a run. Where only an original does not, the agent may as well
-    have changed it since: only the user knows. What cannot be read may be needed too.
+    The session's own lines are the witness. A run that was killed before its commit has not replaced the session: the
+    session still holds each original that the run kept, and none of the lines that it meant to write. If it holds such
+    a line, the journal has lost the record of a run. If it only lacks an original, the agent may have changed that line
+    since; only the user knows. Originals that can't be read may be needed too.
     """
     from sessioncompress.store.damage import first_damaged, readable_lines
 
@@ -94,7 +94,7 @@ def _refuse_unless_a_trace(session: OpenSession, store: Store, lengths: Lengths)
     written = {bytes.fromhex(each) for each in journals.uncommitted(store.journal, lengths.journal)}
     lines = jsonl.pieces_of(session.reader, session.size) if document is None else document.pieces()
     for _, raw, whole in lines:
-        # A message that is no line of its own is kept as one.
+        # A message that is not a line of its own is kept as one.
         for line in (raw,) if raw.endswith(b"\n") else (raw, raw + b"\n"):
             if whole and ((digest := sha256(line).digest()) in kept or digest in written):
                 standing.add(digest)
@@ -126,23 +126,23 @@ def _refuse_unless_a_trace(session: OpenSession, store: Store, lengths: Lengths)
 
 
 def _holds(document: bytes, kept: bytes) -> bool:
-    """Tell whether a document holds what was kept of it: a line of a message, or what a checkpoint was to replace."""
+    """Return True if a document still has what was kept of it: a message, or the text that a checkpoint replaces."""
     try:
         edits = undo_of(kept).edits
     except (ValueError, KeyError, TypeError):
         return kept.removesuffix(b"\n") in document
-    # Where nothing was taken out, what was to be replaced stands there afterwards, too.
+    # An edit that removes nothing leaves the old text in the document too, so look for the new text first.
     is_written = all(made in document for _, made, _ in edits)
     return not is_written and all(was in document for _, _, was in edits)
 
 
 def recover(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: bool = False) -> int:
-    """Bring a session and its store to the state of the last commit; return the bytes carried over.
+    """Restore a session and its store to the state of the last commit; return the number of bytes carried over.
 
-    This comes first in every writing run, before the session is read. Where nothing is left over, nothing is written.
-    If lines were carried over, `session` is the new file afterwards. Raises Damaged if a file beside has lost bytes,
-    its journal, or the record of a run that the session needs; InUse if the session cannot be replaced now;
-    FileFailed. If `salvaging`, originals that have lost bytes, or are gone, are left as they are.
+    Every writing run does this first, before it reads the session. If nothing is left over, nothing is written. If
+    lines were carried over, `session` is the new file afterwards. Raises Damaged if a store file has lost bytes, or if
+    the journal or the record of a run that the session needs is missing; InUse if the session cannot be replaced now;
+    FileFailed. If `salvaging`, leave alone originals that have lost bytes or are gone.
     """
     check(session, store, lengths, salvaging=salvaging)
     with failing(session.path):
@@ -161,14 +161,16 @@ def recover(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: 
 
 
 def brought_home(session: OpenSession, policy: Policy, *, writing: bool = True) -> Store:
-    """Bring a session's store to where it is due, and return it there: see Store. Where not `writing`, it stays.
+    """Move a session's store to where it belongs, and return it there; see Store. Unless `writing`, move nothing.
 
-    A store that git only ignores, or of which no git is seen, goes into this user's folder, whoever made it: there no
-    checkout overwrites it, also of a repository that comes later or is elsewhere.
-    One that is to be committed now is copied to where git sees it: other branches may need the one that stays. One that
-    a branch brought and of which nothing stands in the session is none: our own is begun. What a killed move left goes.
-    Raises as recover() does; Refused where another store is there already, or where only others let git see the one
-    that is there: who made it does not tell whether this user's originals may go into commits.
+    A store that git ignores, or that is in no repository, is moved to this user's folder, no matter who made it. No
+    checkout can overwrite it there, not even one of a repository that is created later or is elsewhere. A store to be
+    committed is copied to where git sees it; the other copy stays, because other branches may need it. If the session
+    holds no lines of a store that a branch brought, ignore that store and begin our own. Remove what a killed move
+    left.
+
+    Raises the errors of recover(). Raises Refused if another store is already there, or if git sees the existing store
+    and only others made it: that does not mean that this user's originals may be committed.
     """
     store, backups = store_of(session.path, policy), backups_of(session.path, policy)
     plain, own = plain_in(session.path, backups), hidden_in(session.path, folder_name(), backups)
@@ -182,7 +184,7 @@ def brought_home(session: OpenSession, policy: Policy, *, writing: bool = True) 
         elif not (ours := writers(store.journal, session.path)):
             return own
         elif policy.keep_backup and not any(ours):
-            # What git did to its line ends is told first.
+            # Report first if git changed its line ends.
             journals.load(store.journal)
             what = f"git sees its store in {store.folder}, and others made it: a run would add originals to it"
             remedy = (
@@ -207,7 +209,7 @@ def brought_home(session: OpenSession, policy: Policy, *, writing: bool = True) 
         raise Refused(what, where=session.path, state=NOT_CHANGED, remedy="'sessioncompress restore' it first.")
     recover(session, store, journals.load(store.journal).lengths)
     with failing(session.path):
-        # The journal comes last, and goes first: a store without one counts for nothing where another has it.
+        # Copy the journal last and remove it first: a store without one is ignored if another store has one.
         for path, to in ((store.originals, due.originals), (store.journal, due.journal)):
             if os.path.lexists(path):
                 _copy(path, to, shown=() if due.is_hidden else folder.names_of(due))
@@ -218,7 +220,7 @@ def brought_home(session: OpenSession, policy: Policy, *, writing: bool = True) 
 
 
 def begins(part: Store, whole: Store) -> bool:
-    """Tell whether a store holds nothing but what another begins with, as one that a killed move left does."""
+    """Return True if a store is only a beginning of another, as after a killed move."""
     if not holds(part):
         return False
     for one, other in ((part.originals, whole.originals), (part.journal, whole.journal)):
@@ -254,7 +256,7 @@ def _remove(store: Store) -> None:
 
 
 def check(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: bool = False) -> None:
-    """Raise what recover() raises of a store, for commands that change nothing."""
+    """Raise recover()'s errors about a store, for commands that change nothing."""
     with failing(session.path):
         folder.refuse_linked_folder(store.work)
         folder.refuse_linked(store.originals)
@@ -263,13 +265,13 @@ def check(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: bo
 
 
 def _refuse_what_others_wrote(session: OpenSession) -> None:
-    """Raise Refused where another program's newest text may lie in our folder, by an accident of time.
+    """Raise Refused if another program's newest text may be in our folder because of a race.
 
-    Either it rewrote the file that a run of ours had just replaced, or it put a new file in the session's place in the
-    very instant before a run of ours was killed. Only the user can tell which one is to count.
+    Either it rewrote the file just after a run replaced it, or it put a new file in the session's place just before a
+    run was killed. Only the user can decide which one counts.
     """
     links = session.left_over.late
-    # Of a run that was killed before its swap the file is still the session.
+    # After a run that was killed before its swap, the linked file is still the session.
     links.pop(session.stat.st_ino, None)
     drafts = {path: path.lstat().st_ino for path in session.left_over.drafts}
     for state in chain.from_iterable(links.values()):
@@ -293,7 +295,7 @@ def removable(session: OpenSession) -> list[Path]:
         going = list(session.left_over.drafts)
         for inode, states in session.left_over.late.items():
             keeps = None
-            # Of a run that was killed before its swap the file is still the session.
+            # After a run that was killed before its swap, the linked file is still the session.
             if inode != session.stat.st_ino:
                 with disk.closing(open_file(states[0].path(session.path))) as late:
                     keeps, holding = holding_state(states, session.stat.st_ino), held(late)
@@ -307,11 +309,11 @@ def removable(session: OpenSession) -> list[Path]:
 def forget(session: OpenSession, store: Store) -> list[Path]:
     """Delete a session's store; return the late links that must stay.
 
-    What came late is carried over first. A link stays where lines may still come, or where its file was rewritten.
-    The journal goes last: after a crash in between it tells what is missing, and forget ends it.
+    First carry over late lines. A link stays if more lines may arrive, or if its file was rewritten. Delete the journal
+    last: after a crash in between, it shows what is missing, and a second forget finishes.
     """
     with failing(session.path):
-        # A journal that was cut, beside originals that cannot be removed, would help nobody.
+        # Check first: a deleted journal next to originals that cannot be removed would help no one.
         for each in (store.folder, store.folder.parent) if store.is_hidden else (store.folder,):
             if each.is_dir() and not os.access(each, os.W_OK | os.X_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), each)
@@ -319,22 +321,22 @@ def forget(session: OpenSession, store: Store) -> list[Path]:
         for path in (store.originals, store.journal):
             disk.remove(path)
         if store.folder.is_dir():
-            # What was a secret must not come back when the power fails.
+            # A deleted secret must not reappear after a power cut.
             disk.flush_folder(store.folder)
         folder.tidy_after(store)
         return session.left_over.links
 
 
 def _carry_over_all(session: OpenSession) -> int:
-    """Undo what killed runs left half done, and bring what came late into the session; return how many bytes."""
-    # Links to the session itself: of a run that was killed before the swap, or after the old file was put back.
+    """Undo what killed runs left half done, and bring late lines into the session; return the number of bytes."""
+    # Links to the session itself: from a run killed before the swap, or after the old file was put back.
     if names := session.left_over.names_of(session.stat.st_ino):
         for path in names:
             disk.remove(path)
         del session.left_over
     left_over = session.left_over
-    # Links that a killed swap named for nothing. They go before any temp file does: until then no other file can have
-    # the inode number of a successor that was not put in place.
+    # Drop unused links of a killed swap. Drop them before any temp file: until then no other file can get the inode
+    # number of a successor that was not put in place.
     for states in left_over.late.values():
         counts = holding_state(states, session.stat.st_ino)
         left_over.drop(state for state in states if state != counts)
@@ -343,7 +345,7 @@ def _carry_over_all(session: OpenSession) -> int:
         left_over.drafts.pop()
     carried = 0
     for inode in left_over.late:
-        # One that was carried over may have taken others with it.
+        # Draining one file may have carried over others.
         if links := left_over.late.get(inode):
             with disk.closing(open_file(links[0].path(session.path))) as late:
                 carried += drain(session, Replaced(late))
@@ -351,12 +353,12 @@ def _carry_over_all(session: OpenSession) -> int:
 
 
 def sweep(where: Path) -> None:
-    """Delete the temp files that dead runs left of sessions that are gone: no run comes that would recover those.
+    """Delete temp files of sessions that no longer exist: no later run would recover those.
 
-    There is no session to lock: a temp file that is locked, open for writing or young counts as in use.
+    There is no session to lock. So a temp file counts as in use if it is locked, open for writing or young.
     """
     work = where / FOLDER
-    # What cannot be deleted is in nobody's way.
+    # Files that can't be deleted do no harm.
     with suppress(OSError, Refused):
         folder.refuse_linked_folder(work)
         for name in sessions_named(work):

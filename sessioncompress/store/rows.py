@@ -1,6 +1,6 @@
-"""Sessions that agents keep in databases: rows as the lines of a session, and changed lines into rows.
+"""Sessions that agents keep in databases: read rows as the lines of a session, and write changed lines to rows.
 
-Which tables and columns these are, and how a row is a line, is in tables.py.
+tables.py has the tables and columns, and how a row becomes a line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Refused
 from sessioncompress.store.tables import FUNCTIONS, TABLES, Columns, Odd, Statement, length, text
 
 _WAIT_SECONDS = 2.0
-"""An agent waits five seconds for a lock; it is not to wait for us as long."""
+"""Seconds. An agent waits five seconds for a lock; don't make it wait that long for us."""
 _BITE_ROWS, _BITE_BYTES, _BITE_PAGES = 2_000, 8 << 20, 2_000
 """Limits of one transaction, in rows, bytes and pages, so that the agent never waits for a second."""
 
@@ -27,11 +27,11 @@ _INCREMENTAL = 2
 
 
 _Changes = tuple[list[Statement], list[bytes]]
-"""What to do, and the rows to keep before that, as lines for put_events()."""
+"""The statements to run, and the rows to keep before that, as lines for put_events()."""
 
 
 class Listed(NamedTuple):
-    """A session's row: `size` is that of its messages and parts in bytes, `changed_ns` its time of change."""
+    """A session's row: `size` is the bytes of its messages and parts, `changed_ns` its time of change."""
 
     id: str
     project: str
@@ -57,7 +57,7 @@ class Database:
             self._sql = sqlite3.connect(address, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)
         try:
             with self._failing():
-                # Bytes that are no UTF-8 stay what they are.
+                # Keep bytes that are not UTF-8 unchanged.
                 self._sql.text_factory = bytes
                 # A transaction that this program reports as done survives a power cut.
                 for each in ("synchronous = FULL", "secure_delete = OFF"):
@@ -77,7 +77,7 @@ class Database:
         self._sql.close()
 
     def has(self, session: str) -> bool:
-        """Tell whether a session is there."""
+        """Return True if a session exists."""
         with self._failing():
             return self._sql.execute(self.tables.changed, (session,)).fetchone() is not None
 
@@ -104,14 +104,14 @@ class Database:
                 lines = list(self.tables.lines(self._sql, session)) if changed else []
             except Odd as error:
                 raise self._odd(str(error), session) from error
-            # OpenClaw may have packed them all, and bring them back.
+            # OpenClaw may have packed all of them, and may unpack them later.
             if not lines:
                 raise Refused("its rows are not in the database", where=self.path / session, state=NOT_CHANGED)
             return lines, _nanoseconds(*changed)
 
     def changes(self, session: str, before: Iterable[bytes], after: Iterable[bytes]) -> _Changes:
-        """Find what brings a session from one state of its lines to another. Raises Damaged, Refused."""
-        # Most lines stay.
+        """Return the statements that turn one state of a session's lines into another. Raises Damaged, Refused."""
+        # Compare only the lines that differ: most stay.
         was, now = set(before), set(after)
         old = self.tables.rows_in(line for line in was if line not in now)
         new = self.tables.rows_in(line for line in now if line not in was)
@@ -128,7 +128,7 @@ class Database:
     def change(self, session: str, statements: Iterable[Statement]) -> None:
         """Change the rows of a session, all in one transaction, or none.
 
-        Raises InUse where the agent changed one of them meanwhile, or keeps the database locked.
+        Raises InUse if the agent changed one of them meanwhile, or keeps the database locked.
         """
         with self._transaction("BEGIN IMMEDIATE"):
             for statement, given in statements:
@@ -137,54 +137,54 @@ class Database:
                     raise InUse(what, where=self.path / session, state=NOT_CHANGED, remedy="Run again.")
 
     def events(self, session: str) -> Events:
-        """Count the events of a session that may go; see take_events()."""
+        """Count the events of a session that may be deleted; see take_events()."""
         if not self._may_take_events(session):
             return Events()
         kept = self.tables.events
         with self._failing():
             which = f"{kept.session} = ?1 AND {kept.which}"
-            asked = f"SELECT count(*), sum({length(kept.data)}) FROM {kept.table} WHERE {which}"  # noqa: S608 - names of ours
+            asked = f"SELECT count(*), sum({length(kept.data)}) FROM {kept.table} WHERE {which}"  # noqa: S608 - our names
             rows, size = self._sql.execute(asked, (session,)).fetchone()
         return Events(rows, size or 0)
 
     def event_rows(self, session: str) -> Iterator[bytes]:
-        """Yield each event of a session that may go, as a line, in the order of their numbers.
+        """Yield each event of a session that may be deleted, as a line, in the order of their numbers.
 
-        No transaction is open meanwhile: whoever deletes what is yielded compares it.
+        No transaction is open meanwhile, so compare the rows with the lines when deleting them.
         """
         kept = self.tables.events
         which = f"{kept.session} = ?1 AND seq > ?2 AND {kept.which}"
-        asked = f"SELECT seq, {kept.rows} FROM {kept.table} WHERE {which} ORDER BY seq LIMIT 32"  # noqa: S608 - as above
+        asked = f"SELECT seq, {kept.rows} FROM {kept.table} WHERE {which} ORDER BY seq LIMIT 32"  # noqa: S608 - our names
         last = -1 if self._may_take_events(session) else sys.maxsize
         while rows := self._sql.execute(asked, (session, last)).fetchall():
             last = rows[-1][0]
             for _, *values in rows:
-                # What no line can hold stays where it is.
+                # Skip rows that no line can hold.
                 with suppress(UnicodeDecodeError):
                     yield self.tables.line_of(values)
 
     def take_events(self, session: str, lines: Iterable[bytes]) -> int:
-        """Delete the events that these lines hold, each if it is still the same, in bites; return how many went.
+        """Delete the events in these lines, if unchanged, in small transactions; return how many were deleted.
 
         The agent reads none of them to resume, list, export, fork or revert a session.
         """
         kept = map(self.tables.values_in, lines)
-        return self._in_bites((f"DELETE FROM {each.place}", (session, *values)) for each, values in kept)  # noqa: S608 - ours
+        return self._in_bites((f"DELETE FROM {each.place}", (session, *values)) for each, values in kept)  # noqa: S608 - our names
 
     def put_events(self, session: str, lines: Iterable[bytes]) -> int:
-        """Bring back events whose numbers are free, and rows whose text is the same; return how many."""
+        """Reinsert events whose numbers are free, and rows whose text is the same; return how many."""
         kept = map(self.tables.values_in, lines)
         return self._in_bites((each.put, (session, *values)) for each, values in kept)
 
     def holds_events(self, session: str, lines: Iterable[bytes]) -> bool:
-        """Tell whether all of these events and rows are there."""
+        """Return True if all of these events and rows exist."""
         kept = map(self.tables.values_in, lines)
         with self._failing():
             found = (self._sql.execute(f"SELECT 1 FROM {each.place}", (session, *values)) for each, values in kept)  # noqa: S608
             return all(each.fetchone() for each in found)
 
     def pages(self) -> tuple[int, int, int]:
-        """Read the bytes of all pages and of the free ones, and how free pages are given back."""
+        """Return the bytes of all pages, the bytes of free ones, and the auto_vacuum mode."""
         with self._failing():
             size, count, free, mode = (
                 self._sql.execute(f"PRAGMA {each}").fetchone()[0]
@@ -193,14 +193,14 @@ class Database:
         return size * count, size * free, mode
 
     def event_bytes(self, sessions: int) -> int:
-        """Measure the events of all sessions, of which so many bytes are the rows of those."""
+        """Return the bytes of the events of all sessions; the rows of the sessions take `sessions` bytes."""
         pages, free, _ = self.pages()
         with self._failing():
             summed = self._sql.execute(self.tables.events.size).fetchone() if self.tables.events.size else None
         return (summed[0] or 0) if summed else max(pages - free - sessions, 0)
 
     def give_back(self) -> None:
-        """Give free pages back, in bites."""
+        """Return free pages to the file system, in small steps."""
         with self._failing():
             before, free = 0, 1
             while free not in (0, before):
@@ -210,7 +210,7 @@ class Database:
             self._sql.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def vacuum(self) -> None:
-        """Write the database anew; from then on free pages can be given back in bites."""
+        """Rewrite the database; from then on give_back() can return free pages."""
         with self._failing():
             for each in ("PRAGMA auto_vacuum = INCREMENTAL", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
                 self._sql.execute(each)
@@ -250,7 +250,7 @@ class Database:
         return Refused(what, where=self.path / session, state=NOT_CHANGED)
 
     def _refuse_unless_known(self) -> None:
-        """Find the agent whose tables these are. Raises Refused where there is none that we know."""
+        """Find the agent that has these tables. Raises Refused if no known agent does."""
         what = "this is no database of OpenCode, Kilo or OpenClaw in a form that we know"
         remedy = "Report the versions of the agent and of sessioncompress."
         for each in TABLES:
@@ -291,9 +291,9 @@ class Database:
 
 
 def shrink(path: Path, *, always: bool = False) -> str:
-    """Give the free pages of a database back to the file system; return why bytes stay free inside, or nothing.
+    """Return the free pages of a database to the file system; return why bytes stay free inside, or "".
 
-    With `always` it is written anew, so that nothing is left of what was in its rows. Raises SessionCompressError.
+    With `always`, rewrite it, so that nothing is left of deleted rows. Raises SessionCompressError.
     """
     with Database(path, writes=True) as opened:
         pages, free, mode = opened.pages()
@@ -312,7 +312,7 @@ def shrink(path: Path, *, always: bool = False) -> str:
 
 
 def _is_alone(path: Path) -> bool:
-    """Tell whether no process has a database open: only then it can be locked for one."""
+    """Return True if no process has a database open: only then can one process lock it exclusively."""
     with closing(sqlite3.connect(_address(path, "rw"), uri=True, timeout=0.1, isolation_level=None)) as probe:
         try:
             for each in ("PRAGMA locking_mode = EXCLUSIVE", "BEGIN EXCLUSIVE", "COMMIT"):

@@ -1,6 +1,6 @@
 """Put a new file in a session's place and keep the old one under a second name: a program may still append to it.
 
-What it appends is brought into the new file, or the old one is put back.
+Lines appended to the old file are brought into the new one, or the old one is put back.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from sessioncompress.store.layout import FOLDER, status_of
 from sessioncompress.store.lock import Held, OpenSession, lock, open_file, wait_until_free
 
 _HELD = 4 * disk.BUFFER
-"""Bytes that wait in memory until the run is known to pay: most sessions are smaller."""
+"""Bytes held in memory until the run is known to pay. Most sessions are smaller."""
 
 
 class Draft:
-    """A new file for a session; on disk from 4 MiB, or the first check, on. `size` counts what was written.
+    """A new file for a session, on disk from 4 MiB or the first check on. `size` counts the bytes written.
 
-    `fd` is the file's descriptor and `inode` its number, from when it is on disk. Methods raise OSError as the system
-    does.
+    Once it is on disk, `fd` is its descriptor and `inode` its number. Methods raise OSError if a system call fails.
     """
 
     def __init__(self, session: Path) -> None:
@@ -40,14 +39,14 @@ class Draft:
         self.inode = 0
         self.fd = -1
         self.digest = ""
-        """The XXH3-128, in hex, of what the first check found."""
+        """The XXH3-128, in hex, of the file at the first check."""
         self._checked = 0
         self._hash = xxh3_128()
         self._pending: list[bytes] = []
         self._pending_size = 0
 
     def write(self, data: bytes) -> None:
-        """Add the next bytes."""
+        """Append bytes."""
         self._pending.append(data)
         self._pending_size += len(data)
         self.size += len(data)
@@ -55,7 +54,7 @@ class Draft:
             self._write_pending()
 
     def check(self) -> None:
-        """Write out and read back all that came since the last check: a disk may take less than it was given."""
+        """Write out and read back everything since the last check: a disk may store less than it was given."""
         self._write_pending()
         found = disk.digest(self.fd, self._checked, self.size)
         if os.fstat(self.fd).st_size != self.size or found != self._hash.digest():
@@ -66,15 +65,15 @@ class Draft:
         self._hash.reset()
 
     def is_in_place(self) -> bool:
-        """Tell whether the file is in the session's place: after an interrupt only the disk knows."""
+        """Return True if the file is in the session's place: after an interrupt only the disk knows."""
         found = status_of(self.path)
         return self.inode != 0 and (found is None or found.st_ino != self.inode)
 
     def discard(self) -> None:
-        """Close the file, and remove what still has its temporary name.
+        """Close the file, and remove the one with its temporary name.
 
-        That is the draft itself or the file that it replaced, which has a late link too. A file with this name alone
-        is one that another program put in the session's place just then.
+        That is the draft itself, or the file that it replaced, which also has a late link. A file with only this name
+        is one that another program put in the session's place during the swap; it stays.
         """
         if self.fd >= 0:
             os.close(self.fd)
@@ -95,9 +94,9 @@ class Draft:
 
 
 class Replaced(NamedTuple):
-    """The descriptor of a file that was replaced, and its status when it was last read whole.
+    """The descriptor of a replaced file, and its status when it was last read completely.
 
-    The run that replaced it took exactly `taken` bytes of it into the session; None if that was another run.
+    `taken` is how many of its bytes the run that replaced it took into the session; None if another run did.
     """
 
     fd: int
@@ -118,7 +117,7 @@ class Tail(NamedTuple):
 
 
 def is_rewritten(session: OpenSession, state: LateLink, replaced: Replaced) -> bool:
-    """Tell whether a replaced file was changed otherwise than by lines appended: then none of it is carried over."""
+    """Return True if a replaced file was changed other than by appended lines: then nothing of it is carried over."""
     found = os.fstat(replaced.fd)
     if replaced.seen and (found.st_size, found.st_mtime_ns) == (replaced.seen.st_size, replaced.seen.st_mtime_ns):
         return False
@@ -128,24 +127,24 @@ def is_rewritten(session: OpenSession, state: LateLink, replaced: Replaced) -> b
 
 
 def late_tail(session: OpenSession, state: LateLink, fd: int, *, whole_lines: bool, taken: int | None = None) -> Tail:
-    """Find the bytes that came late to a replaced file and are not in the session yet.
+    """Find the bytes that arrived late in a replaced file and are not in the session yet.
 
-    Only lines were appended to the file, see is_rewritten(). `whole_lines` leaves out a last line that may not be
+    Only lines were appended to the file; see is_rewritten(). `whole_lines` leaves out a last line that may not be
     complete, unless its rest is in the session.
     """
     start, end = state.drained, max(os.fstat(fd).st_size, state.drained)
     common = _common(session, state, fd, end) if taken is None else max(taken - start, 0)
     at = state.base + common
-    # The rest of a line that is in the session already can only come there.
+    # If the next line is already in the session, the rest of an incomplete line can only belong before it.
     if whole_lines and (session.size <= at or _is_line_at(session, at)):
         end = max(_last_line_end(fd, start, end), start + common)
     return Tail(fd, start + common, end, at)
 
 
 def _common(session: OpenSession, state: LateLink, fd: int, end: int) -> int:
-    """Count the late bytes that a run took after it had named the link, and was killed before it told.
+    """Return the number of late bytes already in the session, from a run killed before it recorded them.
 
-    What the session has at that place counts: all that either has, or whole lines.
+    Compare with the session at that place: count everything if one contains all of the other, otherwise whole lines.
     """
     start, common = state.drained, 0
     while True:
@@ -160,9 +159,9 @@ def _common(session: OpenSession, state: LateLink, fd: int, end: int) -> int:
 
 
 def write_with_tail(draft: Draft, session: OpenSession, tail: Tail) -> int:
-    """Write the session with the tail in its place; return the place behind the tail.
+    """Write the session with the tail inserted; return the position after the tail.
 
-    Where the agent's own writes left a line without its end, a line break keeps two lines from becoming one. A line
+    If the agent's own write left a line without its end, add a line break so that two lines don't become one. A line
     that a program wrote in two pieces, one before the swap and one after it, becomes one again.
     """
     with session.reader() as file:
@@ -208,10 +207,10 @@ def put_in_place(
 ) -> Replaced:
     """Put a checked draft in the session's place; return the old file, whose descriptor the session keeps.
 
-    Bytes appended since the session was opened go to the draft's end. `states` are those of earlier late links, by
-    inode number, with the draft in place; without them what comes late there goes to its end. `newest`
-    (nanoseconds) is a time of change that the new file is to have at least. Raises InUse if the session was changed
-    otherwise; then, and with every OSError before the swap, it is not changed.
+    Bytes appended since the session was opened are added to the end of the draft. `states` are the states of earlier
+    late links, by inode number, once the draft is in place; without them, late bytes are added at its end. `newest`
+    (nanoseconds) is a lower bound for the new file's time of change. Raises InUse if the session was changed in any
+    other way. After that, and after any OSError before the swap, the session is unchanged.
     """
     old, inode = Replaced(session.fd, session.stat), session.stat.st_ino
     taken = _take_appended(session, draft, session.size, session.size + session.appended())
@@ -220,16 +219,16 @@ def put_in_place(
     states[inode] = LateLink(inode, now(), taken, draft.size, 0, draft.ending, session.prefix(taken))
     states = {number: state._replace(successor=draft.inode) for number, state in states.items()}
     new = open_file(draft.path)
-    # So no other run of ours starts on the new session before this one is done with it.
+    # Keep other sessioncompress runs off the new session until this run is done with it.
     if not lock(new):
         os.close(new)
         raise InUse("another program has locked it", where=draft.path, state=NOT_CHANGED)
     try:
         with session.pointers.moving(draft.fd):
-            # Named before the last look at the session, so that hardly any time is left between that and the swap.
-            # What is taken in between is found in its place by whoever drains the link.
+            # Name the links before the last look at the session, to leave hardly any time between that look and the
+            # swap. If bytes are taken in between, drain() finds them in the session.
             _name_links(session, states)
-            # What comes after the last try is drained after the swap.
+            # Bytes that arrive after the last try are drained after the swap.
             for _ in range(3):
                 taken = _take_appended(session, draft, taken, session.size + session.appended())
                 disk.copy_metadata(session.fd, draft.fd, newest=newest)
@@ -237,12 +236,12 @@ def put_in_place(
                 if session.size + session.appended() == taken:
                     break
             else:
-                # With someone who appends all the time, the last bytes are taken without a flush: nor has their writer
-                # flushed them, and each millisecond more before the swap is a line more to drain after it.
+                # A program appends all the time: take its last bytes without a flush. Their writer has not flushed them
+                # either, and each extra millisecond before the swap means more lines to drain after it.
                 taken = _take_appended(session, draft, taken, os.fstat(session.fd).st_size)
             _exchange(session, draft.path, (draft.inode, inode))
     except BaseException:
-        # Only the disk tells whether an interrupt came before or after the swap.
+        # Only the disk tells if an interrupt hit before or after the swap.
         if draft.is_in_place():
             session.adopt(new)
         else:
@@ -265,12 +264,12 @@ def _take_appended(session: OpenSession, draft: Draft, taken: int, end: int) -> 
 
 
 def _exchange(session: OpenSession, source: Path, inodes: tuple[int, int]) -> None:
-    """Put the file at `source` in the session's place; `inodes` are its own and that of the file that is there.
+    """Put the file at `source` in the session's place; `inodes` are its number and the expected number there.
 
-    Another program may put a file of its own there at the last moment. So the two files change places, and what came
-    out is looked at: a file that nobody expected goes back, and InUse is raised. `source` is then what it was, or what
-    that program has itself replaced since. Where the file system knows no exchange, `source` is gone afterwards, and
-    such a file with it.
+    Another program may replace the session at the last moment. So exchange the two files and look at the one that came
+    out. If it is not the expected one, put it back and raise InUse. `source` is then the same file as before, or one
+    that the other program has replaced since. If the file system has no exchange, `source` is gone afterwards, and with
+    it any file that another program put there.
     """
     inside, expected = inodes
     while True:
@@ -290,7 +289,7 @@ def _exchange(session: OpenSession, source: Path, inodes: tuple[int, int]) -> No
 
 
 def link(path: Path, name: Path) -> None:
-    """Make a hard link, or raise Unsupported where there are none: without them an appended line could get lost."""
+    """Make a hard link, or raise Unsupported if they are not supported: without one an appended line could get lost."""
     try:
         disk.system.link(path, name, follow_symlinks=False)
     except OSError as error:
@@ -301,9 +300,9 @@ def link(path: Path, name: Path) -> None:
 
 
 def _name_links(session: OpenSession, states: dict[int, LateLink]) -> None:
-    """Name the new states of the session's file and of those that have late links.
+    """Name the new states of the session's file and of the files with late links.
 
-    Raises InUse if the file at the path is another one by then.
+    Raises InUse if another file is at the path by then.
     """
     before = session.left_over.late
     for inode, state in states.items():
@@ -318,9 +317,9 @@ def _name_links(session: OpenSession, states: dict[int, LateLink]) -> None:
 
 
 def _states_at_the_end(session: OpenSession, end: int) -> dict[int, LateLink]:
-    """Make states of earlier late links by which what comes late there goes to the end of a file of that size.
+    """Return the states of earlier late links for a new file of `end` bytes, with late bytes added at its end.
 
-    What of it the session has already is looked up now, since that file's bytes do not tell it.
+    Look up now which late bytes the session already has: the new file's bytes can't tell.
     """
     states = {}
     for inode, found in session.left_over.late.items():
@@ -333,23 +332,23 @@ def _states_at_the_end(session: OpenSession, end: int) -> dict[int, LateLink]:
 
 
 HOLD_SECONDS = 0.25
-"""How long a program may have a file open for an append; one that has it longer keeps it open."""
+"""Seconds that a program may have a file open for one append. After that, the file counts as kept open."""
 _UNSEEN_SECONDS = 0.01
-"""How long to wait for a last append where the system does not tell who has a file open."""
+"""Seconds to wait for a last append if the system can't report who has a file open."""
 
 
 LINK_SECONDS = 3600
-"""How long a late link stays after the last append, where the system does not tell who has a file open."""
+"""Seconds that a late link stays after the last append if the system can't report who has a file open."""
 
 
 def drain(session: OpenSession, old: Replaced) -> int:
-    """Bring what was still appended to a replaced file, and to those that this replaces, to the session.
+    """Bring late bytes of a replaced file, and of the files that this in turn replaces, into the session.
 
-    A file that nobody can write to any more loses its link. What cannot be known or done now stays in its link for
-    the next run. Return how many bytes were brought.
+    A file that no program can write to any more loses its link. Anything that can't be decided or done now stays in its
+    link for the next run. Return the number of bytes carried over.
     """
     waiting, carried = [old], 0
-    # A writer that never ends must not keep us here.
+    # Don't wait for a program that never stops writing.
     for _ in range(20):
         if not waiting:
             break
@@ -359,7 +358,7 @@ def drain(session: OpenSession, old: Replaced) -> int:
         state = state_of(session, waiting[0].fd)
         if is_rewritten(session, state, waiting[0]):
             break
-        # Looked for only now: if nobody has it open any more, this is all that will ever come.
+        # Read the tail only now: if no program has the file open any more, no more bytes can follow.
         done = is_done(waiting[0].fd, holding, state)
         tail = late_tail(session, state, waiting[0].fd, whole_lines=not done, taken=waiting[0].taken)
         if not tail:
@@ -375,13 +374,13 @@ def drain(session: OpenSession, old: Replaced) -> int:
 
 
 def is_done(old: int, holding: Held, state: LateLink) -> bool:
-    """Tell whether nothing can come late any more: nobody has the file open, or it has been quiet for long."""
+    """Return True if nothing can arrive late any more: the file is not open, or it has been quiet for an hour."""
     quiet = time.time() - max(os.fstat(old).st_mtime, state.since)
     return holding is Held.NO or (holding is Held.UNKNOWN and quiet > LINK_SECONDS)
 
 
 def _carry_over(session: OpenSession, tail: Tail) -> Replaced:
-    """Replace the session by one that has the tail as well; return the file replaced by that."""
+    """Replace the session by one that includes the tail; return the file that this replaced."""
     late = os.fstat(tail.fd)
     draft = Draft(session.path)
     try:
@@ -390,7 +389,7 @@ def _carry_over(session: OpenSession, tail: Tail) -> Replaced:
         states = {}
         for inode, links in session.left_over.late.items():
             if inode != session.stat.st_ino:
-                # Behind the tail, the session got longer.
+                # Places after the tail moved by its length.
                 state = current_state(links, session.stat.st_ino, session.size)
                 moved = 0 if state.base < tail.at else behind - tail.at
                 states[inode] = state._replace(base=state.base + moved)
@@ -401,10 +400,10 @@ def _carry_over(session: OpenSession, tail: Tail) -> Replaced:
 
 
 def put_back(session: OpenSession, replaced: Replaced, *, rewritten: bool = False) -> None:
-    """Put the file that was just replaced back; lines that reached the new one go to its end.
+    """Put the file that was just replaced back; append to it the lines that reached the new one.
 
-    The new file keeps a late link until it is certain that nobody appends to it any more. To a file that was
-    `rewritten` nothing comes that the new one took from it before.
+    The new file keeps a late link until no program can append to it any more. If the old file was `rewritten`, append
+    nothing that the new file had taken from it.
     """
     new, old = session.fd, replaced.fd
     found = os.fstat(old)
@@ -429,12 +428,12 @@ def put_back(session: OpenSession, replaced: Replaced, *, rewritten: bool = Fals
     session.adopt(os.dup(old))
     session.left_over.drop(chain.from_iterable(before.values()))
 
-    # The lines that reached the new file are appended in place, since the session's writer goes on.
+    # Append the lines that reached the new file in place, since the session's writer continues.
     holding = wait_until_free(new, HOLD_SECONDS)
     if is_rewritten(session, back, Replaced(new)):
         return
     if tail := late_tail(session, back, new, whole_lines=False):
-        # A half line waits for the next run, which brings it to its place and not to the end.
+        # Leave an incomplete line to the next run, which inserts it at its place instead of the end.
         if not (_begins_line(session.fd, os.fstat(session.fd).st_size) and _begins_line(new, tail.end)):
             return
         with disk.closing(disk.open_existing(session.path, append=True)) as fd:
@@ -448,7 +447,7 @@ def put_back(session: OpenSession, replaced: Replaced, *, rewritten: bool = Fals
 
 
 def is_kept_open(old: int) -> bool:
-    """Tell whether someone keeps a file open to write; where the system does not tell, whether it grows and grows."""
+    """Return True if a program keeps a file open for writing; if that can't be known, True if it keeps growing."""
     holding = wait_until_free(old, HOLD_SECONDS)
     if holding is not Held.UNKNOWN:
         return holding is Held.YES
@@ -460,6 +459,6 @@ def is_kept_open(old: int) -> bool:
 
 
 def state_of(session: OpenSession, late: int) -> LateLink:
-    """Look up the state of a late link by a descriptor of its file."""
+    """Return the state of a late link by a descriptor of its file."""
     links = session.left_over.late[os.fstat(late).st_ino]
     return current_state(links, session.stat.st_ino, session.size)

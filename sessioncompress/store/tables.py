@@ -1,8 +1,8 @@
-"""The tables in which agents keep sessions: which they are, how rows are the lines of a session, and the way back.
+"""The tables in which agents keep sessions, and how their rows become the lines of a session and back.
 
-Of OpenCode and Kilo a session's first line is its header, and each other line is a message with its parts. Of OpenClaw
-each row is a line of pi's. Each row's text is in a line byte for byte, after what the agent keeps in other columns: a
-spliced line gives the new text back exactly.
+In OpenCode and Kilo, the first line of a session is its header, and each other line is a message with its parts. In
+OpenClaw, each row is a line in pi's format. A line has the row's text byte for byte, after the values that the agent
+keeps in other columns. So a spliced line gives back exactly the new text.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from sessioncompress.store.originals import zstd
 
 _INFO, _PARTS = b'{"info":', b',"parts":['
 _IDS, _ROW = ("id", "sessionID", "messageID", "row"), ("row",)
-"""The keys in front of a row's text, in this order."""
+"""The keys before a row's text, in this order."""
 _OPENCODE_ID = re.compile(r"ses_[0-9A-Za-z]{1,64}")
 _OPENCLAW_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}")
 _LONGEST_PACKED = 4 << 20
-"""Bytes, packed and not, of what OpenClaw packs at most."""
+"""Maximum bytes of text that OpenClaw packs, before and after packing."""
 
 Row = tuple[str, str | int]
 """A table and an id."""
 Statement = tuple[str, tuple[object, ...]]
 Columns = Mapping[str, int]
-"""The columns of a table, each with its place in the key, or 0."""
+"""The columns of a table, each with its position in the key, or 0."""
 
 
 class Value(NamedTuple):
-    """What a line holds of a row: its text, of a part its message, and the times in its columns."""
+    """The parts of a row that its line holds: its text, a part's message id, and the times in its columns."""
 
     data: bytes
     message: str = ""
@@ -45,13 +45,13 @@ class Value(NamedTuple):
 
 
 class Odd(ValueError):
-    """A row is not as its agent writes it. Says which."""
+    """Raised if a row is not as its agent writes it; the message names the row."""
 
 
 class Kept(NamedTuple):
-    """Rows that are kept beside the database: the types of their values, where one is, and the SQL that puts it back.
+    """Rows that are kept in a file: the types of their values, the SQL that finds one, and the SQL that reinserts it.
 
-    `?1` is the session, and the values follow. Where bytes may stand, a line has them in base64.
+    `?1` is the session, and the values follow. A value that may be bytes is base64 in a line.
     """
 
     types: tuple[tuple[type, ...], ...]
@@ -60,10 +60,10 @@ class Kept(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Rows that a run takes out whole: their table, its column of the session and of the text, which of them may go.
+    """Rows that a run removes whole: their table, its columns for session and text, and a condition on the rows.
 
-    They may if `may_go` finds something. `rows` are the columns that are kept. `?1` is the session. `size` sums up the
-    bytes of all; without it they are what else is in the database.
+    They may be removed if `may_go` finds a row. `rows` are the columns to keep. `?1` is the session. `size` selects the
+    bytes of all such rows; if empty, everything else in the database counts as them.
     """
 
     table: str
@@ -77,14 +77,14 @@ class Events(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """The tables of one agent: `columns` has all of each in which rows are written, `needs` some of others.
+    """The tables of one agent: `columns` lists all columns of the tables we write, `needs` some of other tables.
 
-    A column more would be lost with a row that is deleted. `name` fits ids of sessions. `sessions` selects each one's
-    id, project, title and time in ms, the oldest first; `changed` the time of one, `sizes` the bytes of their rows.
-    `lines` yields the lines of a session, or raises Odd. `rows_in` finds the rows in lines, `statement` changes one
-    from a value to another if it is as it was, and `whole` selects what `kept` has of it if that changes more than its
-    text. They raise Damaged, Refused. `fixed` says why no line can be added, and `refusal` why a database is not
-    worked on, or nothing.
+    An unknown column would be lost with a deleted row. `name` matches session ids. `sessions` selects each session's
+    id, project, title and time in ms, oldest first; `changed` selects the time of one, `sizes` the bytes of their rows.
+    `lines` yields the lines of a session, or raises Odd. `rows_in` finds the rows in lines. `statement` changes a row
+    from one value to another if it is still unchanged. If that changes more than the row's text, `whole` selects the
+    values to keep, as listed in `kept`. These raise Damaged, Refused. `fixed` is the reason why no line can be added,
+    and `refusal` returns why we refuse a database; both may be empty.
     """
 
     agent: str
@@ -105,7 +105,7 @@ class Tables(NamedTuple):
     refusal: Callable[[sqlite3.Connection], str] = lambda _: ""
 
     def line_of(self, values: Sequence[object]) -> bytes:
-        """Write a row that is kept as a line. Raises UnicodeDecodeError where its text is none."""
+        """Return a kept row as a line. Raises UnicodeDecodeError if its text is not UTF-8."""
         (types,) = (each.types for each in self.kept if len(each.types) == len(values))
         pairs = zip(values, types, strict=True)
         told = [
@@ -115,7 +115,7 @@ class Tables(NamedTuple):
         return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
 
     def values_in(self, line: bytes) -> tuple[Kept, list[object]]:
-        """Read a row that is kept. Raises Damaged."""
+        """Read a kept row from a line. Raises Damaged."""
         with suppress(ValueError, TypeError):
             told = orjson.loads(line)
             for kept in self.kept:
@@ -138,7 +138,7 @@ _COUNTS = sqlite3.sqlite_version_info >= (3, 43)
 
 
 def length(column: str) -> str:
-    """Write the bytes of a text as SQL; what newer versions have reads no more of a row than its head."""
+    """Return SQL for the length of a text in bytes. The function of newer versions reads only the head of a row."""
     return f"octet_length({column})" if _COUNTS else f"length(CAST({column} AS BLOB))"
 
 
@@ -147,12 +147,12 @@ def _columns(key: str, others: str) -> Columns:
 
 
 def text(value: object) -> str:
-    """Read a text from the database; empty where there is none."""
+    """Return a text from the database, or "" if it is not one."""
     return value.decode(errors="replace") if isinstance(value, bytes) else ""
 
 
 def _with(keys: tuple[str, ...], columns: Mapping[str, object], data: object, times: Sequence[int] = ()) -> bytes:
-    """Put what is in columns in front of a row's text. Raises Odd."""
+    """Put the values of columns before a row's text. Raises Odd."""
     value, ids = None, dict[str, object]()
     if isinstance(data, bytes) and data.startswith(b"{") and data.endswith(b"}") and b"\n" not in data:
         with suppress(ValueError):
@@ -161,14 +161,14 @@ def _with(keys: tuple[str, ...], columns: Mapping[str, object], data: object, ti
     if not ids or not isinstance(data, bytes) or not isinstance(value, dict) or value.keys() & set(keys):
         raise Odd(f"the row {ids[keys[0]]}" if ids else "a row")
     if times and value.get("type") == "reasoning":
-        # It may be deleted, and comes back with all of its columns.
+        # The row may be deleted, so keep the columns to restore it.
         ids["row"] = times
     head = orjson.dumps({key: ids[key] for key in keys if key in ids})
     return head[:-1] + b"," + data[1:] if value else head
 
 
 def _without(keys: tuple[str, ...], value: Mapping[str, Any], raw: bytes) -> bytes:
-    """Take off what stands in columns. Raises ValueError where it is not where we write it."""
+    """Remove the values of columns again. Raises ValueError if they are not where _with() writes them."""
     head = orjson.dumps({key: value[key] for key in keys if key in value})
     if raw != head and not raw.startswith(head[:-1] + b","):
         raise ValueError("the ids are not where they were")
@@ -184,10 +184,10 @@ _LONG = f"{length('data')} <= {LINE_CAP}"
 
 def _messages(sql: sqlite3.Connection, session: str) -> Iterator[bytes]:
     for table in _MESSAGES:
-        # Rows as the agent writes none would not come back as they were.
+        # Refuse rows that the agent would not write: they could not be restored exactly.
         types = "typeof(id) = 'text' AND typeof(data) = 'text'"
         types += " AND typeof(time_created) = 'integer' AND typeof(time_updated) = 'integer'"
-        asked = f"SELECT 1 FROM {table} WHERE session_id = ? AND NOT ({types} AND {_LONG})"  # noqa: S608 - names of ours
+        asked = f"SELECT 1 FROM {table} WHERE session_id = ? AND NOT ({types} AND {_LONG})"  # noqa: S608 - our names
         if sql.execute(asked, (session,)).fetchone() is not None:
             raise Odd("a row")
     asked = "SELECT project_id, directory, parent_id FROM session WHERE id = ?"
@@ -211,7 +211,7 @@ def _rows_of_messages(lines: Iterable[bytes]) -> dict[Row, Value]:
         for line in lines:
             end = end_of_value(line, len(_INFO))
             message = orjson.loads(line[len(_INFO) : end])
-            # A message that a run adds, with its parts, is of its own time.
+            # A message that a run adds has its own time, and so do its parts.
             times = (message.get("time", {}).get("created", 0),) * 2
             found["message", message["id"]] = Value(_without(_IDS, message, line[len(_INFO) : end]), "", times)
             start = end + len(_PARTS)
@@ -231,13 +231,13 @@ def _change_message(session: str, row: Row, was: Value | None, now: Value | None
     if was is None and now is not None:
         above, key = ("message", ", message_id") if table == "part" else ("session", "")
         into = f"{table} (id, session_id, time_created, time_updated, data{key})"
-        # Not below what the agent has deleted.
-        has = f"WHERE EXISTS (SELECT 1 FROM {above} WHERE id = ?6)"  # noqa: S608 - names of ours
+        # Insert nothing under a row that the agent has deleted.
+        has = f"WHERE EXISTS (SELECT 1 FROM {above} WHERE id = ?6)"  # noqa: S608 - our names
         given = (name, session, *now.times, now.data, now.message or session)
         return f"INSERT INTO {into} SELECT ?1, ?2, ?3, ?4, CAST(?5 AS TEXT){', ?6' if key else ''} {has}", given
     where, same = "id = ? AND session_id = ? AND data = CAST(? AS TEXT)", (name, session, was and was.data)
     if now is None:
-        return f"DELETE FROM {table} WHERE {where}", same  # noqa: S608 - names of ours
+        return f"DELETE FROM {table} WHERE {where}", same  # noqa: S608 - our names
     return f"UPDATE {table} SET data = CAST(? AS TEXT) WHERE {where}", (now.data, *same)  # noqa: S608
 
 
@@ -258,7 +258,7 @@ _OPENCODE = Tables(
     "SELECT id, directory, title, time_updated FROM session ORDER BY time_created, id",
     "SELECT time_updated FROM session WHERE id = ?",
     " UNION ALL ".join(
-        f"SELECT session_id, sum({length('data')}) FROM {table} GROUP BY 1"  # noqa: S608 - names of ours
+        f"SELECT session_id, sum({length('data')}) FROM {table} GROUP BY 1"  # noqa: S608 - our names
         for table in _MESSAGES
     ),
     _messages,
@@ -272,7 +272,7 @@ _OPENCODE = Tables(
         "id, seq, type, data",
         f"typeof(id) = 'text' AND typeof(seq) = 'integer' AND seq >= 0 AND typeof(type) = 'text' "
         f"AND typeof(data) = 'text' AND {_LONG}",
-        # Nobody replays them: the session is in no workspace of another server.
+        # No one replays them: the session is in no workspace of another server.
         "SELECT 1 FROM session s JOIN event_sequence e ON e.aggregate_id = s.id "
         "WHERE s.id = ?1 AND s.workspace_id IS NULL AND e.owner_id IS NULL",
     ),
@@ -282,7 +282,7 @@ _OPENCODE = Tables(
             "event WHERE aggregate_id = ?1 AND id = ?2 AND seq = ?3 AND type = ?4 AND data = ?5",
             "INSERT OR IGNORE INTO event (aggregate_id, id, seq, type, data) SELECT ?1, ?2, ?3, ?4, ?5 "
             "WHERE NOT EXISTS (SELECT 1 FROM event WHERE aggregate_id = ?1 AND seq = ?3)"
-            # Where the agent began to number anew, its next event would have the number of an old one.
+            # If the agent has restarted its numbering, its next event would get the number of an old one.
             " AND EXISTS (SELECT 1 FROM event_sequence WHERE aggregate_id = ?1 AND seq >= ?3)",
         ),
     ),
@@ -297,7 +297,7 @@ def _lines(sql: sqlite3.Connection, session: str) -> Iterator[bytes]:
         f"CASE WHEN event_json IS NULL THEN length(event_zstd) <= {_LONGEST_PACKED} "
         f"ELSE {length('event_json')} <= {LINE_CAP} END"
     )
-    asked = f"SELECT 1 FROM transcript_events WHERE session_id = ? AND NOT (seq >= 0 AND {is_short})"  # noqa: S608 - ours
+    asked = f"SELECT 1 FROM transcript_events WHERE session_id = ? AND NOT (seq >= 0 AND {is_short})"  # noqa: S608 - our names
     if sql.execute(asked, (session,)).fetchone() is not None:
         raise Odd("a row")
     asked = f"SELECT seq, {_TEXT} FROM transcript_events WHERE session_id = ? ORDER BY seq"  # noqa: S608 - as above
@@ -330,12 +330,12 @@ def _change_line(session: str, row: Row, was: Value | None, now: Value | None) -
 
 
 def _octets(value: object) -> int | None:
-    """Count bytes as SQLite does from 3.43 on."""
+    """Count bytes as SQLite does since 3.43."""
     return None if value is None else len(value if isinstance(value, bytes) else str(value).encode())
 
 
 def _unpacked(packed: object) -> str | None:
-    """Unpack the text of a row; None where that is not what OpenClaw packs."""
+    """Return the unpacked text of a row, or None if OpenClaw did not pack it."""
     with suppress(zstd.ZstdError, ValueError):
         if isinstance(packed, bytes):
             unpacking = zstd.ZstdDecompressor()
@@ -345,7 +345,7 @@ def _unpacked(packed: object) -> str | None:
 
 
 _ROWS = "SELECT seq, event_json, event_zstd, event_utf8_bytes, navigation_json FROM transcript_events "
-# Its numbers go on from the last one, which stays.
+# Keep the last row: the agent continues numbering from it.
 _OLDER = "seq < (SELECT max(seq) FROM trajectory_runtime_events WHERE session_id = ?1)"
 
 _OPENCLAW = Tables(
@@ -368,7 +368,7 @@ _OPENCLAW = Tables(
     "FROM session_windows w LEFT JOIN session_nodes n USING (session_key) "
     "WHERE EXISTS (SELECT 1 FROM transcript_events WHERE session_id = w.session_id)) ORDER BY created, id",
     "SELECT updated_at FROM session_windows WHERE session_id = ?",
-    f"SELECT session_id, sum(coalesce(event_utf8_bytes, {length('event_json')})) "  # noqa: S608 - names of ours
+    f"SELECT session_id, sum(coalesce(event_utf8_bytes, {length('event_json')})) "  # noqa: S608 - our names
     "FROM transcript_events GROUP BY 1",
     _lines,
     _rows_of_lines,
@@ -382,7 +382,7 @@ _OPENCLAW = Tables(
         "typeof(seq) = 'integer' AND seq >= 0 AND typeof(run_id) IN ('text', 'null') AND typeof(event_json) = 'text' "
         f"AND typeof(created_at) = 'integer' AND created_at >= 0 AND {length('event_json')} <= {LINE_CAP} AND {_OLDER}",
         "SELECT ?1",
-        f"SELECT sum({length('event_json')}) FROM trajectory_runtime_events",  # noqa: S608 - names of ours
+        f"SELECT sum({length('event_json')}) FROM trajectory_runtime_events",  # noqa: S608 - our names
     ),
     (
         Kept(
@@ -401,12 +401,12 @@ _OPENCLAW = Tables(
             "navigation_json = ?6 WHERE session_id = ?1 AND seq = ?2 AND event_json = coalesce(?3, unpacked(?4))",
         ),
     ),
-    # All but what a change leaves as it writes it.
+    # Skip rows that are already in the form that a change writes.
     _ROWS + "WHERE session_id = ? AND seq = ? AND NOT (event_zstd IS NULL AND navigation_json IS NULL AND "
     f"event_utf8_bytes IS {length('event_json')})",
     _FIXED,
 )
 
 FUNCTIONS = {"unpacked": _unpacked} | ({} if _COUNTS else {"octet_length": _octets})
-"""Functions of SQL that a check of OpenClaw's, or the SQL here, asks for."""
+"""SQL functions that OpenClaw's own checks or our SQL need."""
 TABLES = (_OPENCODE, _OPENCLAW)

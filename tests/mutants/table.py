@@ -285,8 +285,8 @@ MUTANTS = (
     *_in("store/swap.py", _COMMIT, "tests/unit/store/test_drain.py")(
         (
             "the old file has no second name when it is replaced",
-            "            _name_links(session, states)\n            # What",
-            "            # What",
+            "            _name_links(session, states)\n            # Bytes",
+            "            # Bytes",
         ),
     ),
     *_in("store/swap.py", f"{_COMMIT}::test_lines_appended_before_the_swap")(
