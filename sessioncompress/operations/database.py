@@ -1,9 +1,9 @@
-"""Sessions in databases: each is worked on as a file of lines beside its store, and its changed rows are put back.
+"""Sessions in databases: work on each as a temporary file of lines next to its store, then write its changed rows.
 
-Our folder beside a database has a folder of the database's name. There lie the stores, as beside any session, and with
-the hidden ones what runs took of the table of events. A session's lines are there only while a command works on it. The
-order of writes is that of any session: originals and journal are on the disk before a row changes. A crash leaves the
-old rows, or the new ones with their originals.
+Our folder next to a database has a folder with the database's name. It holds the stores, like those next to any
+session. Its folder of hidden stores also holds the rows that runs took from the table of events. A session's lines
+exist only while a command works on them. The order of writes is the same as for any session: originals and journal are
+on disk before a row changes. A crash leaves the old rows, or the new ones with their originals.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from sessioncompress.store.rows import Database, Events, Listed, shrink
 T = TypeVar("T")
 
 _EVENTS = re.compile(r"(.+)\.(?:events|rows)-([1-9][0-9]{0,8})\.zst")
-"""The name of a file with a session's events, or with rows as they were, by its id and a number."""
+"""The name of a file with a session's events, or with rows before their change: the session's id and a number."""
 _DUE = "to-be-written-anew"
 _OPTIONS = {
     int(zstd.CompressionParameter.compression_level): 6,
@@ -58,13 +58,13 @@ _OPTIONS = {
     int(zstd.CompressionParameter.enable_long_distance_matching): 1,
     int(zstd.CompressionParameter.window_log): 24,
 }
-"""Each event repeats the one before it, whole, with a little more."""
+"""Tuned for events that each repeat the whole one before and add a little."""
 
 
 class DatabaseStats(Struct, frozen=True, rename="camel"):
     """Results for one database: its bytes on disk, and the number and bytes of the events that were moved.
 
-    `reason` says what could not be done; `free_bytes` of a list are inside.
+    `reason` is what could not be done; `free_bytes`, only set when listing, are free bytes inside the database.
     """
 
     path: str
@@ -77,7 +77,7 @@ class DatabaseStats(Struct, frozen=True, rename="camel"):
 
 
 def found_in(path: Path, selection: Selection, *, stores: bool = False) -> Iterator[Found]:
-    """Find the sessions that a path names; with `stores` also what is gone but has a store. Errors are found, too."""
+    """Find the sessions that a path names, and with `stores` missing ones that have a store. Yield errors as Found."""
     database, only = (path, "") if is_database(path) else (path.parent, path.name)
     try:
         with Database(database, writes=False) as opened:
@@ -134,11 +134,11 @@ def selected(selection: Selection, *, stores: bool = False) -> Iterator[Found]:
 def work_on(
     remote: Remote, work: Callable[[Path], T], *, writes: bool, keeps: bool, gone_too: bool = False, adds: bool = False
 ) -> T:
-    """Write the lines of a session beside its store, do the work there, and put back the rows that it changed.
+    """Write a session's lines to a file next to its store, run `work` on it, and write the changed rows back.
 
-    If it `keeps` originals, then also what else is in those rows; it may be that it `adds` lines. With `gone_too` the
-    work is done, without lines, also where the session is gone. Raises what the work raises, and InUse, Refused,
-    FileFailed.
+    If `work` `keeps` originals, also keep the other columns of those rows. `adds` means that it may add lines. With
+    `gone_too`, run it even if the session no longer exists, without lines. Raises the errors of `work`, and InUse,
+    Refused, FileFailed.
     """
     database, session = Path(remote.url).parent, Path(remote.url).name
     path = lines_of(Path(remote.url))
@@ -178,9 +178,9 @@ def work_on(
 
 
 def take_events(path: Path, sessions: Iterable[Found], policy: Policy, *, dry_run: bool) -> DatabaseStats:
-    """Move the events of sessions out of a database, and give its free bytes back. Raises SessionCompressError.
+    """Move the events of sessions out of a database, and return its free bytes. Raises SessionCompressError.
 
-    With `dry_run` they are counted.
+    With `dry_run`, only count them.
     """
     before, all_of = _size(path), Events()
     with Database(path, writes=not dry_run) as opened, _alone(path, opened):
@@ -193,15 +193,15 @@ def take_events(path: Path, sessions: Iterable[Found], policy: Policy, *, dry_ru
                     lines = _read(file) if file else iter(())
                 events = events._replace(rows=opened.take_events(name, lines))
             all_of = Events(all_of.rows + events.rows, all_of.size + events.size)
-    # Also where nothing moved: an agent that has it open now may be closed at the next run.
+    # Also if nothing moved: an agent that has the database open now may be closed at the next run.
     reason = "" if dry_run else _inside(shrink(path))
     return DatabaseStats(str(path), before, _size(path), *all_of, reason=reason)
 
 
 def put_events(path: Path, sessions: Iterable[Found], *, dry_run: bool) -> DatabaseStats:
-    """Bring the events of sessions back into their database; `reason` says which stay out. Raises SessionCompressError.
+    """Put the events of sessions back into their database; `reason` names those left out. Raises SessionCompressError.
 
-    One session whose events cannot be read keeps out no others.
+    If one session's events can't be read, continue with the others and raise at the end.
     """
     before, rows, size = _size(path), 0, 0
     wrong: list[SessionCompressError] = []
@@ -209,7 +209,7 @@ def put_events(path: Path, sessions: Iterable[Found], *, dry_run: bool) -> Datab
     with Database(path, writes=not dry_run) as opened, _alone(path, opened):
         files = _own_events(path)
         for name in (each.path.name for each in sessions):
-            # Of an event that was kept twice, the newest counts.
+            # If an event was kept twice, the newest one counts.
             for _, kept in sorted(files[name].items(), reverse=True):
                 try:
                     sizes = _sizes(kept)
@@ -230,7 +230,7 @@ def put_events(path: Path, sessions: Iterable[Found], *, dry_run: bool) -> Datab
 
 
 def _elsewhere(database: Path) -> str:
-    """Say that events are kept in the folder of another user or machine, or of a key that was lost."""
+    """Return a note if events are kept in the folder of another user or machine, or of a lost key; otherwise ""."""
     folder = rows_of(database) / FOLDER
     others = (folder / name for name in locals_in(folder) if name != folder_name())
     found = [each for other in others if other.is_dir() for each in os.listdir(other) if _EVENTS.fullmatch(each)]
@@ -238,14 +238,14 @@ def _elsewhere(database: Path) -> str:
 
 
 def check_events(path: Path, sessions: Iterable[Found]) -> DatabaseStats:
-    """Read what is kept of the events of sessions. Raises Damaged."""
+    """Read the kept events of sessions completely. Raises Damaged."""
     files = _own_events(path)
     sizes = [size for each in sessions for kept in files[each.path.name].values() for size in _sizes(kept)]
     return DatabaseStats(str(path), _size(path), _size(path), len(sizes), sum(sizes), reason=_elsewhere(path))
 
 
 def measured(path: Path, sessions: Iterable[Found]) -> DatabaseStats:
-    """Measure a database: how much of it are events, and how much is free inside."""
+    """Measure a database: how many bytes are events, and how many are free inside."""
     size = sum(each.remote.size for each in sessions if each.remote is not None)
     with Database(path, writes=False) as opened:
         _, free, _ = opened.pages()
@@ -253,7 +253,7 @@ def measured(path: Path, sessions: Iterable[Found]) -> DatabaseStats:
 
 
 def rewritten(path: Path) -> DatabaseStats:
-    """Write a database anew, so that nothing that was in its rows is left in it. Raises SessionCompressError."""
+    """Rewrite a database, so that nothing is left of deleted or replaced rows. Raises SessionCompressError."""
     before = _size(path)
     reason = _inside(shrink(path, always=True))
     if reason:
@@ -269,25 +269,25 @@ def _inside(reason: str) -> str:
 
 
 def is_due(path: Path) -> bool:
-    """Tell whether originals were deleted since a database was written anew."""
+    """Return True if originals were deleted and the database has not been rewritten since."""
     return os.path.lexists(rows_of(path) / _DUE)
 
 
 def will_forget(remote: Remote) -> None:
-    """Note that originals are about to be deleted, so that the database is written anew also after a kill."""
+    """Record that originals are about to be deleted: the database must then be rewritten, even after a kill."""
     due = rows_of(Path(remote.url).parent) / _DUE
     with failing(due):
         disk.put(due, b"")
 
 
 def forget_events(remote: Remote, *, unneeded: bool, dry_run: bool) -> tuple[int, int]:
-    """Delete what is kept of a session's events; return its bytes on disk, and their number.
+    """Delete a session's kept events; return their bytes on disk, and their number.
 
-    With `unneeded` only what is in the database.
+    With `unneeded`, delete only files whose events are all in the database.
     """
     row = Path(remote.url)
     size = number = 0
-    # Those of a key that was lost, too: what was a secret is to go.
+    # Include files kept under a lost key: they may hold the secret to delete.
     folders = [rows_of(row.parent) / FOLDER / name for name in locals_in(rows_of(row.parent) / FOLDER)]
     for kept in (each for folder in folders for each in _event_files(folder)[row.name].values()):
         if unneeded:
@@ -305,10 +305,10 @@ def forget_events(remote: Remote, *, unneeded: bool, dry_run: bool) -> tuple[int
 
 @contextmanager
 def _alone(database: Path, opened: Database) -> Iterator[None]:
-    """Make the folder of a database's stores, and work in it alone."""
+    """Create the folder of a database's stores, and lock it."""
     folder = rows_of(database)
     with failing(folder):
-        # The names of stores are made with it.
+        # The names of stores are made with the key.
         make_key()
         make_ours(folder.parent)
         refuse_linked_folder(folder)
@@ -316,14 +316,14 @@ def _alone(database: Path, opened: Database) -> Iterator[None]:
         with disk.closing(disk.open_folder(folder)) as fd:
             fcntl.flock(fd, fcntl.LOCK_EX)
             for left in folder.glob("*.jsonl"):
-                # A run was killed at work on it.
+                # A run was killed while it worked on it.
                 if opened.tables.name.fullmatch(left.stem) and (left.is_symlink() or not left.is_dir()):
                     disk.remove(left)
             yield
 
 
 def _events_in(database: Path) -> Path:
-    """Name the folder of the events that runs moved: one that no branch and no archive can bring."""
+    """Return the folder of the events that runs moved, which no branch and no archive can contain."""
     return hidden_in(rows_of(database) / "session.jsonl", folder_name()).folder
 
 
@@ -332,7 +332,7 @@ def _own_events(database: Path) -> defaultdict[str, dict[int, Path]]:
 
 
 def _event_files(folder: Path) -> defaultdict[str, dict[int, Path]]:
-    """List the files of the events of all sessions in a folder, by their numbers: the higher, the newer."""
+    """List the files with events in a folder, by session and number: the higher the number, the newer the file."""
     files = defaultdict[str, dict[int, Path]](dict)
     names = os.listdir(folder) if folder.is_dir() and not folder.is_symlink() else []
     for found in filter(None, map(_EVENTS.fullmatch, names)):
@@ -341,7 +341,7 @@ def _event_files(folder: Path) -> defaultdict[str, dict[int, Path]]:
 
 
 def _keep(database: Path, session: str, lines: Iterator[bytes], what: str = "events") -> Path | None:
-    """Write lines to a new file, and flush it; None where there is no line."""
+    """Write lines to a new file, and flush it. Return its path, or None if there are no lines."""
     if (first := next(lines, None)) is None:
         return None
     lines = chain([first], lines)
@@ -358,7 +358,7 @@ def _keep(database: Path, session: str, lines: Iterator[bytes], what: str = "eve
 
 
 def _committed(lines: Path) -> dict[Store, Lengths | None]:
-    """Read how much of each store of a session is committed; None where that cannot be read."""
+    """Return the committed lengths of each store of a session; None if they can't be read."""
     found = dict[Store, Lengths | None]()
     for store in all_stores(lines):
         found[store] = None
@@ -369,9 +369,9 @@ def _committed(lines: Path) -> dict[Store, Lengths | None]:
 
 
 def _cut_back(lines: Path, before: Mapping[Store, Lengths | None]) -> None:
-    """Bring stores back to what they were before a run whose rows could not be written. One that it moved stays there.
+    """Cut stores back to their lengths before a run whose rows could not be written. A store that it moved stays there.
 
-    The journal comes first: it stops naming originals before they go.
+    Cut the journal before the originals, so that it never names missing ones.
     """
     moved = [known for store, known in before.items() if known and not os.path.lexists(store.journal)]
     for store, now in _committed(lines).items():
@@ -389,7 +389,7 @@ def _cut_back(lines: Path, before: Mapping[Store, Lengths | None]) -> None:
 
 
 def _read(path: Path) -> Iterator[bytes]:
-    """Read the lines of a file. Raises Damaged."""
+    """Yield the lines of a file. Raises Damaged."""
     try:
         with failing(path), os.fdopen(open_file(path), "rb") as raw, zstd.ZstdFile(raw) as file:
             yield from file
@@ -399,12 +399,12 @@ def _read(path: Path) -> Iterator[bytes]:
 
 
 def _sizes(kept: Path) -> list[int]:
-    """Measure the events in a file; what it keeps of rows is no event, but read, too. Raises Damaged."""
+    """Return the sizes of the events in a file. Read a file of rows too, but return none for it. Raises Damaged."""
     sizes = [len(line) for line in _read(kept)]
     return [] if ".rows-" in kept.name else sizes
 
 
 def _size(database: Path) -> int:
-    """Sum up what a database takes on disk, with what waits in its log."""
+    """Return the bytes of a database on disk, including its write-ahead log."""
     log = database.with_name(f"{database.name}-wal")
     return sum(each.stat().st_size for each in (database, log) if each.exists())
