@@ -1,4 +1,4 @@
-"""OpenCode, as `opencode export` writes it: one document, each message with its parts, a call and its result in one."""
+"""OpenCode, as `opencode export` writes it: one document of messages with parts; a call and its result are one part."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ from sessioncompress.formats.base import CannotCheckpoint, Cleared, Entry, Head,
 
 _TIED = frozenset({"openai", "copilot"})
 _ITEM = frozenset({"itemId", "reasoningEncryptedContent", "reasoningOpaque", "phase"})
-"""Providers whose data at a text or a call names the reasoning before it, and by which keys it does with any other (as
-with Azure's); all are optional."""
+"""Providers whose data on a text or a call names the reasoning before it, and keys that do so for others.
+
+Azure's data, for one, has such keys. All keys are optional.
+"""
 
 _NOT_SENT = frozenset({"text/plain", "application/x-directory"})
-"""Files of which the agent sends no data: their text stands beside them."""
+"""Files whose data the agent does not send: it sends their text in another part."""
 
 _TOLD = ("Called the ", "Reading MCP resource: ")
-"""How the agent begins to tell in a prompt what a tool gave back for a file that the user named."""
+"""How the agent begins its text, in a prompt, about the tool result for a file that the user named."""
 
 _DIFFS: JsonPath = ("info", "summary", "diffs")
 
 _ID = re.compile(r"msg_([0-9a-f]{12})[0-9A-Za-z]*+")
-"""Such ids rise with the time, and the agent sorts by them."""
+"""These ids increase with time, and the agent sorts by them."""
 
 _AGAIN = "Export the session again with 'opencode export SESSION > FILE', and run again."
 
@@ -62,7 +64,7 @@ class OpenCodeReader(base.Reader):
         compactions = [part for _, part in parts if part.get("type") == "compaction"]
         if compactions:
             self._tails[name] = values.text(compactions[0].get("tail_start_id")) or name
-        # What is synthetic the agent wrote.
+        # The agent itself wrote synthetic parts.
         asks = not parts or any(not part.get("synthetic") for _, part in parts)
         role = Role.USER if info.get("role") == "user" and asks and not compactions else Role.OTHER
         diffs = values.fields(info.get("summary")).get("diffs")
@@ -119,7 +121,7 @@ class OpenCodeReader(base.Reader):
         for _, part in values.parts(entry.get("parts")):
             text = values.part_text(part) if part.get("type") == "text" else ""
             if info["role"] == "user":
-                # What is synthetic the agent wrote, and what is ignored no model reads.
+                # The agent itself wrote synthetic parts, and no model reads ignored ones.
                 if text and not (part.get("synthetic") or part.get("ignored")):
                     yield Said(Say.PROMPT, text)
             elif text:
@@ -139,7 +141,7 @@ class OpenCodeReader(base.Reader):
 
 
 def _put_in(parts: Sequence[_Part], blocks: list[Block]) -> int:
-    """Add the blocks of what the agent put into a prompt: files, and what tools gave back; count the latter."""
+    """Add blocks for what the agent put into a prompt: files and tool results. Return the characters of the latter."""
     io, tool = 0, None
     for index, part in parts:
         text, path = values.part_text(part), ("parts", index)
@@ -159,9 +161,9 @@ def _put_in(parts: Sequence[_Part], blocks: list[Block]) -> int:
 
 
 def _tool(path: JsonPath, state: Mapping[str, Any], call: Call) -> list[Block]:
-    """Make the blocks of one call: what it was given, what it gave back, what the screen shows of it.
+    """Return the blocks of one call: arguments, result, screen copies.
 
-    Of a skill that was read what it gave back stays.
+    The result stays if the call read a skill.
     """
     blocks: list[Block] = []
     values.arguments((*path, "input"), state.get("input"), call, blocks)
@@ -174,7 +176,7 @@ def _tool(path: JsonPath, state: Mapping[str, Any], call: Call) -> list[Block]:
         pictures = values.large((), state.get("attachments")) if output else ()
         blocks += values.long_text(Kind.RESULT, (*path, "output"), output, call.tool, call.name, pictures)
     shown = state.get("metadata")
-    # Of a call that was interrupted the model gets what stands there.
+    # After an interrupted call, the model gets the metadata's text.
     if isinstance(shown, dict) and state.get("status") == "completed":
         blocks += values.whole(Kind.MIRROR, (*path, "metadata"), shown, call.tool, call.name)
     return blocks
@@ -224,14 +226,14 @@ class OpenCode(base.Format):
         return False
 
     def stand_in(self, path: JsonPath, value: Any) -> Any:
-        """Give an empty one of its type, since the agent's schema asks for it; of data its address, without any."""
+        """Return an empty value of the type that the agent's schema requires; for a data URL, its head without data."""
         return value.partition(",")[0] + "," if path[-1] == "url" else type(value)()
 
     def images_of(self, path: JsonPath) -> JsonPath:
         return (*path[:-1], "attachments") if path[-2:] == ("state", "output") else ()
 
     def cleared(self, entry: Entry, block: Block, text: str, now: int) -> Cleared | None:
-        """Give the time by which the agent knows what it does not send; the words are its own, in the request."""
+        """Return the time that marks the result as cleared. The agent adds its own words when it sends the request."""
         part, state = block.path[:-1], entry["parts"][block.path[1]]["state"]
         return Cleared(None, {(*part, "time", "compacted"): now}) if _may_be_pruned(state) else None
 
@@ -240,12 +242,12 @@ class OpenCode(base.Format):
         return bool(values.text(values.fields(values.fields(around).get("info")).get("parentID")))
 
     def text_part(self, text: str, part: Mapping[str, Any]) -> Any:
-        """Make one that the agent wrote: its schema asks for the ids, and no screen shows it as the user's words."""
+        """Return a part like the agent's own: its schema requires the ids, and no screen shows it as a prompt."""
         ids = {key: each for key, each in part.items() if key.endswith(("id", "ID"))}
         return ids | {"type": "text", "text": text, "synthetic": True}
 
     def answer(self, entry: Entry) -> Answer | None:
-        """Read what a message of the model says of its request, the last one where it took several."""
+        """Return what a message of the model reports about its request, or about the last one if there were several."""
         info = values.fields(entry.get("info"))
         if info.get("role") != "assistant":
             return None
@@ -256,15 +258,15 @@ class OpenCode(base.Format):
         sent, made, thought = map(counted.get, ("input", "output", "reasoning"))
         usage = model.beside(sent, made, cache.get("read"), cache.get("write"), thought)
         if usage is not None:
-            # The reasoning stands beside the output.
+            # The reasoning tokens are not part of the output tokens.
             usage = usage._replace(output=usage.output + usage.reasoning)
         at = base.moment(values.fields(info.get("time")).get("created"))
         return Answer(model=values.text(info.get("modelID")), usage=None if error else usage, error=error, at=at)
 
     def checkpoint(self, session: Written, cut: Cut, summary: Summary) -> Checkpoint:
-        """Write both messages at the end.
+        """Add both messages at the end.
 
-        The agent reads a compaction before also where it stands in what is kept: then that leaves the document.
+        The agent also reads an earlier compaction among the kept messages, so remove that one from the document.
         """
         lines = session.lines
         asked = _info(session, Role.USER)
@@ -308,7 +310,7 @@ class OpenCode(base.Format):
         return Checkpoint(tuple(added), removed=gone)
 
     def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:
-        """Take out the messages before what is kept, but for one on which a kept answer hangs."""
+        """Remove the messages before the kept ones, except the parents of kept answers."""
         if session.outer is None:
             return super().dropping(session, cut, made)
         lines, first = session.lines, min(cut.kept)
@@ -318,7 +320,7 @@ class OpenCode(base.Format):
 
 
 def _header(head: Head) -> Mapping[str, Any]:
-    """Find what describes the session: around the messages of an export, or in the first line of rows."""
+    """Return the session's description: next to the messages of an export, or in the first line of rows."""
     entry = head.document if head.document is not None else next(iter(head.entries), None)
     return values.fields(values.fields(entry).get("info"))
 
@@ -341,20 +343,20 @@ def _may_change_state(state: Mapping[str, Any], path: list[Any], value: Any) -> 
 
 
 def _is_pruned(state: Mapping[str, Any]) -> bool:
-    """Tell whether the agent has taken what a call gave back out of what it sends: then only the screen shows it."""
+    """Return True if the agent no longer sends the result of a call: then only the screen shows it."""
     return state.get("status") == "completed" and bool(values.fields(state.get("time")).get("compacted"))
 
 
 def _may_be_pruned(state: Mapping[str, Any]) -> bool:
-    """Tell whether the agent could take the output of a call out of what it sends, and has not yet."""
+    """Return True if the agent could stop sending the result of a call, and has not yet."""
     time = state.get("time")
     return state.get("status") == "completed" and isinstance(time, dict) and "compacted" not in time
 
 
 def _tied(part: Mapping[str, Any]) -> JsonPath | None:
-    """Find where a text or a call names the reasoning that it came from; None where it does not.
+    """Return the path at which a text or a call names its reasoning, or None.
 
-    Beside a phase that is the item's id alone: OpenAI asks for the phase of each text in every later request.
+    If there is also a phase, that is only the item's id: OpenAI requires the phase of each text in every later request.
     """
     metadata = values.fields(part.get("metadata"))
     tied = [key for key, value in metadata.items() if key in _TIED or _ITEM & values.fields(value).keys()]
@@ -367,7 +369,7 @@ def _tied(part: Mapping[str, Any]) -> JsonPath | None:
 
 
 def _may_go(parts: Sequence[_Part]) -> bool:
-    """Tell whether the thinking may go: something else stays, and nothing hangs on it that we do not know."""
+    """Return True if the thinking can be removed: other content remains, and nothing unknown refers to it."""
     others = [part for _, part in parts if part.get("type") in ("text", "tool")]
     for part in others:
         for key, value in values.fields(part.get("metadata")).items():
@@ -378,7 +380,7 @@ def _may_go(parts: Sequence[_Part]) -> bool:
 
 
 def _info(session: Written, role: Role) -> Mapping[str, Any]:
-    """Find the newest message of a role, and read what the agent notes of it."""
+    """Return the info of the newest message of a role."""
     roles = session.lines.roles
     for number in range(len(roles) - 1, -1, -1):
         if roles[number] is role:
@@ -387,9 +389,9 @@ def _info(session: Written, role: Role) -> Mapping[str, Any]:
 
 
 def _compactions(session: Written, cut: Cut) -> frozenset[int]:
-    """Find the messages of earlier compactions that stand behind the first one that is kept.
+    """Return the messages of earlier compactions after the first kept one.
 
-    Raises CannotCheckpoint where an answer besides the summary hangs on one: its session could not be imported.
+    Raises CannotCheckpoint if an answer other than the summary refers to one: the session could then not be imported.
     """
     roles, ids = session.lines.roles, session.lines.ids
     behind = range(min(cut.kept), len(roles))
@@ -411,7 +413,7 @@ def _parent(session: Written, number: int) -> str:
 
 
 def _newest_id(ids: Sequence[str]) -> int:
-    """Read the time in the newest id. Raises CannotCheckpoint where none can follow it."""
+    """Return the time in the newest id. Raises CannotCheckpoint if no id can follow it."""
     newest = _ID.fullmatch(max(ids, default=""))
     if newest is None or int(newest[1], 16) >= (1 << 48) - 2:
         raise CannotCheckpoint("the ids of its messages do not increase with time, as OpenCode's do", _AGAIN)
@@ -421,7 +423,7 @@ def _newest_id(ids: Sequence[str]) -> int:
 def _new_id(kind: str, at: int, seed: str) -> str:
     number = xxh3_128_intdigest(f"{kind}\n{at}\n{seed}".encode(errors="backslashreplace"))
     alphabet, letters = digits + ascii_letters, []
-    # So many characters behind its time keep an id apart from others.
+    # This many characters after the time make an id unique.
     for _ in range(14):
         number, letter = divmod(number, len(alphabet))
         letters.append(alphabet[letter])
