@@ -88,7 +88,7 @@ class SessionCommand(Generic[S]):
     """True if it reads stores, also of missing sessions and under any name. With `gone_too`, missing is no error."""
     gone_too: ClassVar = False
     adds: ClassVar = False
-    """Whether it adds lines to sessions."""
+    """True if it adds lines to sessions."""
     urls: ClassVar = False
     rows: ClassVar = True
     """True if it accepts sessions in databases."""

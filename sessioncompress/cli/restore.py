@@ -100,7 +100,7 @@ class Restore(SessionCommand["RestoreStats"]):
         return not due or output.confirmed(question, None, output.NOT_ONE_CHANGED, err=True)
 
     def _is_due(self, found: Found) -> bool:
-        """True if a run stands in a session, or its store can't be read."""
+        """Return True if a run is still in effect in a session, or its store can't be read."""
         try:
             return any(
                 run.state is not State.RESTORED for run in runs_of(found, options.policy_of(found, self.policies))
