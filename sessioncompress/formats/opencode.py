@@ -28,7 +28,7 @@ _NOT_SENT = frozenset({"text/plain", "application/x-directory"})
 """Files whose data the agent does not send: it sends their text in another part."""
 
 _TOLD = ("Called the ", "Reading MCP resource: ")
-"""How the agent begins its text, in a prompt, about the tool result for a file that the user named."""
+"""Beginnings of the texts that the agent adds to a prompt before the tool result for a file that the user named."""
 
 _DIFFS: JsonPath = ("info", "summary", "diffs")
 

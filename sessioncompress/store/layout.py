@@ -102,8 +102,8 @@ def _chosen(session: Path, whole: tuple[Store, ...], _states: object) -> int:
 
     A branch brings its own session with its own store. So take the store with the run that left the longest beginning
     of the session. But another user's journal may name any state. So if no run of this user left a beginning, as after
-    an agent rewrote the session, take the store that knows the most lines with our markers. A foreign store can't know
-    more lines written by this user's runs unless it is this user's.
+    an agent rewrote the session, take the store that knows the most lines with our markers. Another user's
+    store can't know more of them than this user's own, unless that other user's runs wrote them.
     """
     own, other = whole[:2]
     if (

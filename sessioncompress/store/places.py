@@ -1,6 +1,6 @@
 """Places of sessions and packs, with one interface: below a local folder, or below a URL in a bucket.
 
-Paths below the root name what is there. In a bucket, each path maps to a URL. Nothing is deleted there, so an empty
+Paths below the root name the files there. In a bucket, each path maps to a URL. Nothing is deleted there, so an empty
 object counts as missing. Each write is conditional on the object being the version that was read; this replaces a lock.
 """
 

@@ -135,7 +135,7 @@ def late_tail(session: OpenSession, state: LateLink, fd: int, *, whole_lines: bo
     start, end = state.drained, max(os.fstat(fd).st_size, state.drained)
     common = _common(session, state, fd, end) if taken is None else max(taken - start, 0)
     at = state.base + common
-    # If the next line is already in the session, the rest of an incomplete line can only belong before it.
+    # Unless the session ends or a complete line begins there, it already has the rest of the incomplete line.
     if whole_lines and (session.size <= at or _is_line_at(session, at)):
         end = max(_last_line_end(fd, start, end), start + common)
     return Tail(fd, start + common, end, at)
