@@ -153,7 +153,7 @@ class Compress(SessionCommand["CompressionStats"]):
         chosen = self.chosen
         changing = [stats for stats in done.results if stats.is_smaller] if chosen.rehearses and not chosen.urls else []
         places = (Path(stats.path).parent for stats in changing)
-        # Of a row that is its database.
+        # The parent of a session in a database is the database file.
         for folder in dict.fromkeys(each if is_folder(each) else each.parent for each in places):
             if not os.access(folder, os.W_OK | os.X_OK):
                 options.warn(f"{folder} is not writable: a run would change nothing in it")

@@ -61,7 +61,7 @@ class Forget(SessionCommand[ForgetStats]):
         try:
             stats = forget_session(each.path, each.policy, dry_run=True, only=only)
         except UsageError:
-            # Of a row that is gone there may be events alone.
+            # A session missing from its database may have left only events.
             if remote is None:
                 raise
             stats = ForgetStats(str(each.path), gone=True)
@@ -101,7 +101,7 @@ class Forget(SessionCommand[ForgetStats]):
         """Work through the sessions once, then again through those whose stores the user agrees to delete."""
         given, limited = self.given, self.given.max_size is not None or self.chosen.older_than is not None
         only = Only(given.gone, given.unneeded, time.time() if limited else math.inf)
-        # The store of a row that is gone may go.
+        # The store of a session missing from its database may be deleted.
         found = [
             replace(each, error=None, remote=Remote(each.shown, 0, 0, is_row=True))
             if isinstance(each.error, SessionGone) and names_rows(each.path)

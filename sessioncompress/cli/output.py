@@ -103,7 +103,7 @@ def echo_database(stats: DatabaseStats, verb: str) -> None:
 
 
 def tell_of_databases(among: Iterable[DatabaseStats]) -> None:
-    """Tell what of databases are no messages, and what gives that back."""
+    """Report the bytes of events and of free space in each database, if they are a large part."""
     for each in among:
         size = each.size_before
         parts = [f"{kb(each.event_bytes, size)} of them events, which compress moves out"]

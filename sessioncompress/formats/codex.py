@@ -253,7 +253,7 @@ class RolloutReader(base.Reader):
         """Read a compaction's replacement history.
 
         It is the context, and nothing in it changes until a later one replaces it. Even then a rollback may return to
-        it, so only texts that exist in full before it may go. In our own checkpoints these include the kept results.
+        it, so remove only texts that exist in full before it. In our own checkpoints these include the kept results.
         """
         guarded, reads = values.at(payload, _GUARDED[1:]), 0
         blocks = values.whole(Kind.MIRROR, _GUARDED, values.items(guarded), "", "", unseen=True)

@@ -282,7 +282,7 @@ def _may_be_session(root: str, key: str, size: int, stored: Container[str], pres
 
 
 def _meant(url: str, listed: Sized, stored: Iterable[str] | None, *, named: bool) -> Found:
-    """Build the Found of a session. Of its store, keep only the names of existing objects."""
+    """Build the Found of a session. Limit `stored` to the names of existing objects of its store."""
     if stored is not None:
         files = plain_in(Path(url))
         stored = frozenset({files.journal.name, files.originals.name}.intersection(stored))

@@ -1,4 +1,4 @@
-"""Compare a session with its originals: each replaced value, and what is there now."""
+"""Compare a session with its originals: each replaced value, and its replacement."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def summed_up(
 
 
 def tell_after(policy: Policy, where: str, form: str, run: str, summary: str, record: bytes | None) -> str:
-    """Tell the user's after-command what was written. Return its failure, or empty; the summary stays either way.
+    """Run the user's after-command on the written summary. Return its failure, or ""; the summary stays either way.
 
     `record` is the journal's record: None if the summary has none, empty if nothing was written.
     """

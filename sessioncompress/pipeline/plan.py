@@ -71,7 +71,7 @@ def _claimed(view: View, left_alone: Container[int]) -> list[tuple[Change, int]]
     claimed: list[tuple[Change, int]] = []
     broken: set[int] = set()
     pruned = set[str]()
-    """Calls whose results are pruned. With `only`, just their mirrors may go too."""
+    """Calls whose results are pruned. With `only`, only their mirrors can be removed as well."""
     only = view.policy.prune.enabled and view.policy.prune.only
     for compressor in (redundancy.prune, beside.propose_mirrors) if only else COMPRESSORS:
         for change in compressor(view):
@@ -94,7 +94,7 @@ def _claimed(view: View, left_alone: Container[int]) -> list[tuple[Change, int]]
 
 
 def in_question(view: View, numbers: Iterable[int]) -> tuple[int, int]:
-    """Sum the bytes of these lines' blocks: those over their kind's threshold that may go, and the protected ones."""
+    """Sum the bytes of these lines' blocks: the removable ones over the threshold, and the protected ones."""
     removable = protected = 0
     for number in numbers:
         for block in view.lines[number].blocks:

@@ -334,7 +334,7 @@ def share_of(each: Packed) -> int:
 
 
 def write_anew(without: Packed) -> None:
-    """Rewrite a pack without one session, of which nothing may remain. Requires alone()."""
+    """Rewrite a pack without one session, and leave no trace of it. Requires alone()."""
     pack, entry = without
     with failing(pack.archive, "It still holds what was to be deleted."):
         pack.mark({entry.path: State.LEFT})
