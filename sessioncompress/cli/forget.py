@@ -35,7 +35,7 @@ _VERIFY = "'sessioncompress verify' says whether the store of another session he
 
 
 class Forget(SessionCommand[ForgetStats]):
-    """Delete the stores of sessions. First say what can't be restored after that, and ask once."""
+    """Delete the stores of sessions. First list what can't be restored after that, and ask once."""
 
     changes = stores = gone_too = True
     parallel = False

@@ -99,7 +99,7 @@ def _lines(said: Said, folded: str) -> Iterator[str]:
 
 
 class Search(SessionCommand[SearchStats]):
-    """Search what was said in sessions, packed ones too."""
+    """Search the conversations in sessions, packed ones too."""
 
     urls = packed = True
     first = (click.argument("text"),)

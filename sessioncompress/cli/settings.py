@@ -23,7 +23,7 @@ from sessioncompress.policy.sources import FILE_NAME, Setting
 @options.PRESET
 @options.JSON
 def config(action: str, path: Path, config: Path | None, preset: str | None, as_json: bool) -> None:
-    """Show the policy of a session or folder. It prints each key, its value, and where it comes from.
+    """Show the policy of a session or folder. It prints each key, its value, and its source.
 
     'path' lists where policy files are looked for. 'init' writes a compression.json with the preset, and the keys that
     differ from it here.
@@ -82,7 +82,7 @@ def _begin(file: Path, settings: list[Setting]) -> None:
 def hook(action: str, agent: str | None, compact: bool, preset: str | None, yes: bool) -> None:
     """Let an agent compress each session when it ends. The agent then also refuses to write markers into files.
 
-    The agent is claude-code, codex, gemini, opencode, pi or qwen; status without an agent is that of all.
+    The agent is claude-code, codex, gemini, opencode, pi or qwen; status without an agent shows all.
     """
     from sessioncompress.hooks import install
     from sessioncompress.hooks.base import COMPRESSED, Ending, log_file

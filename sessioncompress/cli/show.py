@@ -110,7 +110,7 @@ class _Lost(Struct, frozen=True):
 
 
 class Diff(SessionCommand[_Lost]):
-    """Show what sessions lost, beside their originals. Change nothing."""
+    """Show what sessions lost, next to their originals. Change nothing."""
 
     stores = True
     flags = (click.option("--stat", is_flag=True, help="Print only a table by kind and tool."),)

@@ -210,7 +210,7 @@ def branch_summary(
     as_json: bool,
     **overrides: Any,
 ) -> None:
-    """Leave the session's current branch. Put a summary of it where the conversation goes on."""
+    """Leave the session's current branch. Put a summary of it where the conversation continues."""
     if lists and (to is not None or dry_run or as_json):
         raise click.UsageError("--list can't be combined with --to, --dry-run or --json")
     if to == "":

@@ -1,4 +1,4 @@
-"""Whether a rewritten line can be what a run made of an original."""
+"""Decide whether a rewritten line can be the result of a run over an original."""
 
 from __future__ import annotations
 

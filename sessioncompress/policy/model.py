@@ -121,7 +121,7 @@ SMALLEST_LIMIT = 256
 
 
 class Rule(StrEnum):
-    """Decides whether a session is due. Each rule is named after the design it comes from."""
+    """Decides whether a session is due. Each rule is named after its design."""
 
     SIZE = "size"
     GENCODE = "gencode"
