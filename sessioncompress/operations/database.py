@@ -225,7 +225,8 @@ def put_events(path: Path, sessions: Iterable[Found], *, dry_run: bool) -> Datab
                     wrong.append(error)
     if wrong:
         raise wrong[0]
-    reason = f"other events have the places of some of {', '.join(sorted(set(left))[:3])}" if left else ""
+    names = ", ".join(sorted(set(left))[:3])
+    reason = f"some of {names} stay out: the agent has others in their places, or numbers anew" if left else ""
     return DatabaseStats(str(path), before, _size(path), rows, size, reason=reason or _elsewhere(path))
 
 
