@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache, lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
@@ -22,7 +22,7 @@ from sessioncompress.operations.matching import lacks, of_another, original_of
 from sessioncompress.operations.verify import Since
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.relatives import Relative
-from sessioncompress.pipeline.rewrite import recorded
+from sessioncompress.pipeline.rewrite import recorded, value_at
 from sessioncompress.store import damage
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import size_of
@@ -100,6 +100,16 @@ class _Source:
         """Read the original of a block record, and its reference. Raises Damaged."""
         line, block = self.journal.block(row)
         return block.kind, recorded(self._original(line)[0], block, self.where), block.ref
+
+    def images(self, row: int, path: JsonPath, entry: Entry | None) -> dict[JsonPath, Any]:
+        """Find the images that a run took from beside a result at this path of an entry, which may have a few left."""
+        line, block = self.journal.block(row)
+        place, was = self._form.images_of(path), self._form.images_of(block.path)
+        with suppress(CannotSplice, TypeError):
+            now, then = value_at(entry or {}, place), value_at(self._original(line)[0] or {}, was)
+            if place and len(now) < len(then) and all(each in then for each in now):
+                return {place: then}
+        return {}
 
     def candidates(self, line: Line, key: OurKey) -> _Candidates:
         """Find the possible originals of a marker in a line. Raises Damaged."""
@@ -187,7 +197,7 @@ class Restored:
     def _with_values(self, number: int, raw: bytes, givers: Sequence[_Source]) -> tuple[bytes, set[_Source]]:
         """Restore the originals of markers in a line. A marker in what a store gave back is content to that store."""
         later = self.sources[self.sources.index(givers[-1]) + 1 :] if givers else self.sources
-        line = reading.read_line(raw, self._form.reader(), ended=False)
+        line, entry = reading.read_line(raw, self._form.reader(), ended=False), parse(raw)
         values: dict[JsonPath, Any] = {}
         others = set()
         for block in line.blocks:
@@ -199,8 +209,11 @@ class Restored:
             if len(known) == 1 and len({digest for digest, _ in found}) == 1:
                 ((source, row),) = known
                 kind, value, ref = source.value(row)
-                if ref.encode() not in raw:
+                beside = source.images(row, block.path, entry) if source.journal.is_ours else {}
+                # A text that only got the markers of images names these.
+                if ref.encode() not in raw and not beside:
                     raise of_another(source.where)
+                values.update(beside)
                 # An image's marker is the text of a part that replaced the image, so restore the whole part.
                 values[block.path[:-1] if kind is Kind.IMAGE else block.path] = value
                 others.add(source)
@@ -210,7 +223,7 @@ class Restored:
             for source in {source for source, row in found.values() if row is None}:
                 source.unread.add(number)
         try:
-            new = splice(raw, parse(raw), values)[0] if values else raw
+            new = splice(raw, entry, values)[0] if values else raw
         except CannotSplice:
             return raw, set()
         for source in others:

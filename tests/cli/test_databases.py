@@ -127,6 +127,33 @@ def test_a_row_that_the_agent_changed_is_named(path: Path) -> None:
     assert {message[name] for name in differing} == {message[changed]}
 
 
+def given(path: Path, session: str) -> list[tuple[str, Any, Any, Any]]:
+    """Return what the model gets of each call in a session: its id, what was given, what came back, the pictures."""
+    found = (json.loads(row[-1]) for row in rows_in(path)["part"] if row[2] == session)
+    states = ((each["callID"], each["state"]) for each in found if each["type"] == "tool")
+    sent = ((name, state) for name, state in states if "compacted" not in state["time"])
+    return sorted((name, *map(state.get, ("input", "output", "attachments"))) for name, state in sent)
+
+
+def with_picture(path: Path) -> None:
+    """Let the first call give back a picture with a few words."""
+    picture = {"type": "file", "mime": "image/png", "url": f"data:image/png;base64,{'iVBORw0KGgo' * 400}"}
+    first = min(row[0] for row in rows_in(path)["part"] if json.loads(row[-1])["type"] == "tool")
+    state = "json_set(data, '$.state.output', 'Read.', '$.state.attachments', json(?))"
+    execute(path, f"UPDATE part SET data = {state} WHERE id = ?", json.dumps([picture]), first)
+
+
+def test_a_picture_comes_back_with_its_words(path: Path) -> None:
+    """Also where the agent changed the row, so that only what its markers stand for can be put back."""
+    with_picture(path)
+    before = given(path, NAME)
+    run("compress", path)
+    execute(path, "UPDATE part SET data = json_set(data, '$.state.time.end', 5) WHERE data LIKE '%image/png%'")
+    assert run("restore", path).exit_code == 5
+    run("restore", "--from-markers", path)
+    assert given(path, NAME) == before
+
+
 def test_a_row_that_changes_meanwhile_stays(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It changed after it was read: the run writes only what it read."""
     before = parts(path)
