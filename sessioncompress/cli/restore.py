@@ -48,7 +48,9 @@ class Restore(SessionCommand["RestoreStats"]):
         click.option("--from-markers", is_flag=True, help="Put originals back wherever there is one of our markers."),
         click.option("--keep-checkpoints", is_flag=True, help="Keep the summaries that compact wrote."),
         click.option(
-            "--originals", type=options.ANY_PATH, help="With --from-markers: use the originals of this session."
+            "--originals",
+            type=options.PathKind(takes_rows=True, path_type=Path),
+            help="With --from-markers: use the originals of this session.",
         ),
         *(options.CONFIG, options.THEIR_FOLDER, options.FORMAT),
     )

@@ -174,6 +174,9 @@ class Format(ABC):
     of_tasks: frozenset[str] = frozenset()
     """Tools whose newest mirror in each task stays, because a fork may start right after it."""
 
+    renews_ids = False
+    """True if the agent's forks give each entry a new id; calls keep theirs."""
+
     thanks: str = ""
     """The reply that the agent writes to its own summary; a checkpoint writes it after ours."""
 

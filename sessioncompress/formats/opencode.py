@@ -191,6 +191,7 @@ class OpenCode(base.Format):
         "edit multiedit apply_patch patch grep glob list webfetch websearch codesearch task todowrite todoread "
         "question lsp invalid"
     )
+    renews_ids = True
     answer_marks = (b'"assistant"',)
     titles = (("info", "title"),)
 

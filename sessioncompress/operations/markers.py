@@ -84,12 +84,15 @@ def whole_lines(
 class _Source:
     """A store that originals are restored from: for `whole` lines and for markers. `unread` lines should be in it."""
 
-    def __init__(self, of: Relative, form: Format, stream: Callable[[], Iterable[Piece]], opened: ExitStack) -> None:
+    def __init__(
+        self, of: Relative, form: Format, session: Path, stream: Callable[[], Iterable[Piece]], opened: ExitStack
+    ) -> None:
         gone = of.journal.store_size and size_of(of.store.originals) is None
         if gone and not damage.any_readable(of.store.originals, of.journal):
             raise damage.too_short(of.store.originals, 0, of.journal.store_size)
         self.of, self.journal, self.where, self._form = of, of.journal, of.store.journal, form
         self.originals = opened.enter_context(damage.SalvagingReader(of.store.originals))
+        self._is_of_fork = form.renews_ids and of.session != session
         # A line may have many marked values, and one text may have replaced many values.
         self._original = lru_cache(maxsize=2)(self._read)
         self._replaced = cache(self._by_entry)
@@ -113,13 +116,14 @@ class _Source:
 
     def candidates(self, line: Line, key: OurKey) -> _Candidates:
         """Find the possible originals of a marker in a line. Raises Damaged."""
-        # A later call with the same id may have printed its marker. Forks and migrations keep the ids of entries;
+        # A later call with the same id may have printed its marker. Most forks and migrations keep the ids of entries;
         # before a migration there may have been none.
         ids = [_UNREAD, *(["", line.facts.copy_of or line.id] if line.id else [None])]
         if any(call.name == key[2] for call in line.calls):
             # Gemini CLI also moves a result from the message that answers a call to the message that makes it.
             ids.append(_ANSWERED)
-        return {content: at for each in ids for content, at in self._replaced(key).get(each, {}).items()}
+        found = {content: at for each in ids for content, at in self._replaced(key).get(each, {}).items()}
+        return found or (self._replaced(key).get(None, {}) if self._is_of_fork else {})
 
     def _by_entry(self, key: OurKey) -> Mapping[str | None, _Candidates]:
         """Find what a text replaced, by entry id; under None, in any entry."""
@@ -155,7 +159,7 @@ class Restored:
     """A session with originals restored from stores. Each store sees what the stores before it restored."""
 
     def __init__(self, session: OpenSession, form: Format, journal: Journal) -> None:
-        self._pieces, self._form = partial(pieces_of, session.reader, session.size), form
+        self._pieces, self._form, self._path = partial(pieces_of, session.reader, session.size), form, session.path
         dropped = (each for record in journal.checkpoints for each in record.dropped)
         self._ours = frozenset(ours for each in dropped for _, ours, _ in each.runs)
         """The lines that identify a checkpoint. They must not change, or what it removed can't be put back."""
@@ -170,7 +174,7 @@ class Restored:
         """Find out what the stores can restore. Raises Damaged."""
         for each in stores:
             if each.journal.kept:
-                self.sources.append(_Source(each, self._form, self._stream, opened))
+                self.sources.append(_Source(each, self._form, self._path, self._stream, opened))
         deque(self.written(), maxlen=0)
 
     def _stream(self) -> Iterator[Piece]:

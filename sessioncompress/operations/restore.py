@@ -21,13 +21,14 @@ from sessioncompress.operations.checkpoints import Before, before_all, has_unkno
 from sessioncompress.operations.matching import has_words, lacks, original_of
 from sessioncompress.operations.verify import ChangedLine, Since, since_runs, told_of
 from sessioncompress.pipeline import reading, relatives
+from sessioncompress.pipeline.discover import is_database
 from sessioncompress.pipeline.reading import RewrittenLines
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import OtherStores, Store, all_stores, backups_of, store_of
+from sessioncompress.store.layout import OtherStores, Store, all_stores, backups_of, lines_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import CheckpointRecord, Command, LineRecord, RunRecord, readable, sealed
@@ -491,7 +492,9 @@ def _in_other_stores(own: relatives.Relative, policy: Policy) -> Iterator[relati
 
 
 def _named(originals: Path, policy: Policy) -> relatives.Relative:
-    store = store_of(originals.absolute(), policy)
+    # The store of a session in a database is beside its lines, which are there while a command works on it.
+    place = lines_of(originals) if is_database(originals.parent) else originals
+    store = store_of(place.absolute(), policy)
     journal = journals.load(store.journal)
     if not journal.runs:
         raise UsageError(

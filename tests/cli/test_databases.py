@@ -143,6 +143,38 @@ def with_picture(path: Path) -> None:
     execute(path, f"UPDATE part SET data = {state} WHERE id = ?", json.dumps([picture]), first)
 
 
+def test_a_fork_gets_its_originals_from_the_session_that_it_is_of(path: Path) -> None:
+    """OpenCode's forks have the previews, and new ids for all but the calls."""
+    with_picture(path)
+    before, fork = given(path, NAME), f"{NAME}f"
+    run("compress", path)
+    others = "workspace_id, parent_id, directory, title, version, time_created, time_updated"
+    execute(path, f"INSERT INTO session SELECT id || 'f', project_id, {others} FROM session WHERE id = ?", NAME)
+    copied = "session_id || 'f', time_created, time_updated, data"
+    for table, ids in (("message", "id || 'f'"), ("part", "id || 'f', message_id || 'f'")):
+        execute(path, f"INSERT INTO {table} SELECT {ids}, {copied} FROM {table} WHERE session_id = ?", NAME)
+    assert given(path, fork) == given(path, NAME) != before
+    result = run("restore", path / fork)
+    assert result.exit_code == 4
+    assert "restore --from-markers --originals OTHER PATH" in result.output
+    assert run("restore", "--from-markers", "--originals", path, path / fork).exit_code == 2
+    assert run("restore", "--from-markers", "--originals", path / NAME, path / fork).exit_code == 5
+    assert given(path, fork) == before
+    assert run("verify", path / fork).exit_code == 0
+    assert run("restore", path / NAME).exit_code == 0
+    assert given(path, NAME) == before
+
+
+def test_a_marker_that_a_later_call_of_the_same_id_printed_stays(path: Path) -> None:
+    """In the session itself, only the message that we wrote gets its text back."""
+    run("compress", path)
+    name, data = next(each for each in parts(path).items() if "sessioncompress show" in each[1])
+    execute(path, "INSERT INTO message VALUES ('msg_zz', ?, 9999999999999, 0, '{\"role\":\"assistant\"}')", NAME)
+    execute(path, "INSERT INTO part SELECT 'prt_zz', 'msg_zz', session_id, 0, 0, data FROM part WHERE id = ?", name)
+    assert run("restore", "--from-markers", path).exit_code == 0
+    assert parts(path)["prt_zz"] == data != parts(path)[name]
+
+
 def test_a_picture_comes_back_with_its_words(path: Path) -> None:
     """Also where the agent changed the row, so that only what its markers stand for can be put back."""
     with_picture(path)
