@@ -105,7 +105,7 @@ class _Source:
         return block.kind, recorded(self._original(line)[0], block, self.where), block.ref
 
     def images(self, row: int, path: JsonPath, entry: Entry | None) -> dict[JsonPath, Any]:
-        """Find the images that a run took from beside a result at this path of an entry, which may have a few left."""
+        """Return the images that a run removed next to a result at this path of an entry, which may have a few left."""
         line, block = self.journal.block(row)
         place, was = self._form.images_of(path), self._form.images_of(block.path)
         with suppress(CannotSplice, TypeError):

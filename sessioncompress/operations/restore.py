@@ -492,7 +492,7 @@ def _in_other_stores(own: relatives.Relative, policy: Policy) -> Iterator[relati
 
 
 def _named(originals: Path, policy: Policy) -> relatives.Relative:
-    # The store of a session in a database is beside its lines, which are there while a command works on it.
+    # A database session's store is next to its lines, which exist only while a command works on it.
     place = lines_of(originals) if is_database(originals.parent) else originals
     store = store_of(place.absolute(), policy)
     journal = journals.load(store.journal)
