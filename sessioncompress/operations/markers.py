@@ -99,17 +99,24 @@ class _Source:
         swaps = reading.RewrittenLines(self.journal, stream())
         self.whole, self.unread = whole_lines(stream, form, swaps, self.originals, self.journal, self.where)
 
-    def value(self, row: int) -> tuple[Kind, Any, str]:
-        """Read the original of a block record, and its reference. Raises Damaged."""
-        line, block = self.journal.block(row)
-        return block.kind, recorded(self._original(line)[0], block, self.where), block.ref
+    def values(self, row: int, path: JsonPath, entry: Entry | None) -> tuple[dict[JsonPath, Any], str]:
+        """Read the original of a block record that is at `path` of an entry now, and its reference. Raises Damaged.
 
-    def images(self, row: int, path: JsonPath, entry: Entry | None) -> dict[JsonPath, Any]:
-        """Return the images that a run removed next to a result at this path of an entry, which may have a few left."""
+        The result includes the images that the run removed next to it, by their path; the entry may have a few left.
+        """
         line, block = self.journal.block(row)
-        place, was = self._form.images_of(path), self._form.images_of(block.path)
+        original = self._original(line)[0]
+        # An image's marker is the text of a part that replaced the image, so restore the whole part.
+        place = path[:-1] if block.kind is Kind.IMAGE else path
+        found = {place: recorded(original, block, self.where)}
+        if self.journal.is_ours:
+            found |= self._images(original, block.path, path, entry)
+        return found, block.ref
+
+    def _images(self, original: Entry | None, at: JsonPath, path: JsonPath, entry: Entry | None) -> dict[JsonPath, Any]:
+        place, was = self._form.images_of(path), self._form.images_of(at)
         with suppress(CannotSplice, TypeError):
-            now, then = value_at(entry or {}, place), value_at(self._original(line)[0] or {}, was)
+            now, then = value_at(entry or {}, place), value_at(original or {}, was)
             if place and len(now) < len(then) and all(each in then for each in now):
                 return {place: then}
         return {}
@@ -212,14 +219,11 @@ class Restored:
             known = [(source, row) for source, row in found.values() if row is not None]
             if len(known) == 1 and len({digest for digest, _ in found}) == 1:
                 ((source, row),) = known
-                kind, value, ref = source.value(row)
-                beside = source.images(row, block.path, entry) if source.journal.is_ours else {}
+                restored, ref = source.values(row, block.path, entry)
                 # A text that only got the markers of images names these.
-                if ref.encode() not in raw and not beside:
+                if ref.encode() not in raw and len(restored) == 1:
                     raise of_another(source.where)
-                values.update(beside)
-                # An image's marker is the text of a part that replaced the image, so restore the whole part.
-                values[block.path[:-1] if kind is Kind.IMAGE else block.path] = value
+                values |= restored
                 others.add(source)
                 continue
             self.lacking += 1
