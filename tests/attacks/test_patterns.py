@@ -305,7 +305,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "cli.pre_commit._PATCH": ("patch1-", "patch1", "1", "-1"),
     "formats.claude._COMMAND": ("/compact", "/compact ", "/a", "a", "\n", " "),
     "formats.values._PAGE": ("/Type", "/Type ", "/Type /Page", "/Type/Pages"),
-    "operations.show._CUT": ("a", "|", "data:", " ", "data:a"),
+    "operations.matching._CUT": ("a", "|", "data:", " ", "data:a"),
     "operations.verify._TIME": ("2026-01-01T00:00:0", "0", "-"),
     "pipeline.reading.CONFLICT": ("<", "<<<<<<< ", "=", "=======", "=======\r\n", ">>>>>>> "),
     "store.folder._OURS": ("*\n!/a.zst\n", "*\n!/aaaa", "*\n!/\\*.zst", "*\n", "!/a.refs.jsonl\n", "\\"),
