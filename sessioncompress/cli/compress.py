@@ -157,11 +157,14 @@ class Compress(SessionCommand["CompressionStats"]):
         for folder in dict.fromkeys(each if is_folder(each) else each.parent for each in places):
             if not os.access(folder, os.W_OK | os.X_OK):
                 options.warn(f"{folder} is not writable: a run would change nothing in it")
-        # Without originals the run can't be undone.
-        runs = (each.run for each in done.results if chosen.urls or self.policies.of(Path(each.path)).keep_backup)
+        # A run without originals can't be undone.
+        runs, final = list[str](), 0
+        for each in done.results:
+            is_kept = chosen.urls or self.policies.of(Path(each.path)).keep_backup
+            runs += [each.run] if is_kept else []
+            final += bool(not is_kept and each.is_smaller and each.run)
         output.tell_of_undo(runs, *self.where, chosen.urls, quiet=chosen.quiet)
-        written = [stats for stats in done.results if stats.is_smaller and stats.run] if not chosen.quiet else []
-        if final := sum(not (chosen.urls or self.policies.of(Path(each.path)).keep_backup) for each in written):
+        if final and not chosen.quiet:
             kept = text.counted(final, "session", "sessions")
             click.echo(f"no originals of {kept} are kept: this cannot be undone", err=True)
         if not (chosen.rehearses or chosen.urls or chosen.quiet):
