@@ -34,6 +34,8 @@ _CONNECT = 10
 _PATIENCE = 60.0
 """Seconds to wait for a scheduler that stopped answering, or for a new worker if none is left."""
 _NO_ANSWER = "the scheduler no longer answers"
+_NOT_STARTED = (OSError, RuntimeError, AssertionError)
+"""Errors that dask raises. The last one if its own thread gets no processor for 10 seconds on a busy machine."""
 _LOOK = 1.0
 """Seconds between checks of the workers."""
 _SETTINGS: dict[str, Any] = {
@@ -73,7 +75,7 @@ def _opened(scheduler: str | None, workers: int | None) -> Iterator[tuple[int, R
             where = "the cluster on this machine"
             try:
                 client = stack.enter_context(_local(stack, workers or os.cpu_count() or 1))
-            except (OSError, RuntimeError) as error:
+            except _NOT_STARTED as error:
                 what = f"its workers could not be started ({type(error).__name__})"
                 remedy = "Run again; if memory is short, with fewer workers, or without --engine."
                 raise FileFailed(what, where=where, state=_NOTHING_DONE, remedy=remedy) from error
@@ -83,7 +85,7 @@ def _opened(scheduler: str | None, workers: int | None) -> Iterator[tuple[int, R
             try:
                 client = stack.enter_context(distributed.Client(scheduler, timeout=_CONNECT, set_as_default=False))
                 client.wait_for_workers(1, timeout=_CONNECT)
-            except (OSError, ValueError, TypeError, RuntimeError) as error:
+            except (*_NOT_STARTED, ValueError, TypeError) as error:
                 what = f"the scheduler cannot be reached, or has no worker ({type(error).__name__})"
                 raise UsageError(what, where=where, state=_NOTHING_DONE, remedy=remedy) from error
         found: Mapping[str, Any] = client.run(_version, on_error="return")

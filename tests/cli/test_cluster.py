@@ -338,6 +338,15 @@ def test_without_a_worker(archive: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert f"{address}: the scheduler cannot be reached, or has no worker" in said
 
 
+def test_where_dask_itself_cannot_start(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("distributed.Client", never)
+    said = refused("--engine", "dask", "--scheduler", "tcp://127.0.0.1:1", folder=archive)
+    assert "the scheduler cannot be reached, or has no worker (AssertionError)" in said
+
+
 def test_a_worker_of_another_version(archive: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "VERSION", "9.9")
     said = refused("--engine", "dask", "--scheduler", address, folder=archive)
