@@ -18,8 +18,8 @@ from sessioncompress.checkpoints.quote import (
     reference,
     remember,
 )
-from sessioncompress.checkpoints.shell import REVERTED, Outcome, Script, alike, commands_in, grade, outcome, script
-from sessioncompress.core.checkpoint import Said
+from sessioncompress.checkpoints.shell import REVERTED, Script, ShellResult, alike, commands_in, grade, outcome, script
+from sessioncompress.core.checkpoint import Utterance
 from sessioncompress.core.model import Purpose
 from sessioncompress.formats.values import patched
 
@@ -45,7 +45,7 @@ _PLANS = frozenset({"todowrite", "todo", "todo_write", "update_plan", "write_tod
 _TASK_MADE, _TASK_SET = "taskcreate", "taskupdate"
 
 
-class Change(NamedTuple):
+class FileState(NamedTuple):
     """The state of a file: how and how often it changed, if the last call failed, and a reference to its last content.
 
     `reverted`: a git command took the changes back.
@@ -68,11 +68,11 @@ class Wrote(NamedTuple):
     whole: bool = False
 
 
-class Ran(NamedTuple):
+class EndedCommand(NamedTuple):
     """A command and how it ended; `worth` ranks it."""
 
     command: str
-    outcome: Outcome
+    outcome: ShellResult
     worth: int
 
 
@@ -92,15 +92,15 @@ class Deeds:
 
     def __init__(self) -> None:
         self.paths = Paths()
-        self.changed: dict[str, Change] = {}
+        self.changed: dict[str, FileState] = {}
         self.read: dict[str, None] = {}
-        self.ran: dict[str, Ran] = {}
+        self.ran: dict[str, EndedCommand] = {}
         self.todo: list[tuple[str, str]] = []
         self.tasks: dict[str, tuple[str, str]] = {}
-        self.last: tuple[str, Outcome] | None = None
+        self.last: tuple[str, ShellResult] | None = None
         self._waiting: dict[str, Waiting] = {}
 
-    def call(self, said: Said) -> Sequence[Wrote]:
+    def call(self, said: Utterance) -> Sequence[Wrote]:
         """Take a call; return the texts that it wrote."""
         tool = said.tool.lower()
         if tool in _PLANS or tool in (_TASK_MADE, _TASK_SET):
@@ -135,11 +135,11 @@ class Deeds:
         read = next(reversed(self.read), "") if said.purpose is Purpose.READ else ""
         remember(self._waiting, said.call, Waiting(touched, scripts, said.tool, words, reverts, read), _MOST_WAITING)
         for each in scripts:
-            self._note(each, Outcome("no result"))
-        self.last = (one_line(f"{said.tool} {words}", _PART), Outcome("no result"))
+            self._note(each, ShellResult("no result"))
+        self.last = (one_line(f"{said.tool} {words}", _PART), ShellResult("no result"))
         return texts
 
-    def result(self, said: Said) -> str:
+    def result(self, said: Utterance) -> str:
         """Take a result, and note how its call ended; return the file that the call read, "" if none."""
         waiting = self._waiting.pop(said.call, None)
         if waiting is None:
@@ -148,7 +148,7 @@ class Deeds:
         ended = outcome(said.text, said.failed, hidden=hidden)
         if not waiting.commands and not ended.failed and said.text.count("\n") > _MOST_SAID:
             # A line of a file tells nothing about how the read ended.
-            ended = Outcome(ended.verdict)
+            ended = ShellResult(ended.verdict)
         self.last = (one_line(f"{waiting.tool} {waiting.words}", _PART), ended)
         for each in waiting.commands:
             self._note(each, ended)
@@ -159,11 +159,11 @@ class Deeds:
             self.changed[path] = self.changed[path]._replace(failed=False, reverted=True)
         return waiting.read
 
-    def _note(self, ran: Script, ended: Outcome) -> None:
+    def _note(self, ran: Script, ended: ShellResult) -> None:
         worth = grade(ran.text) + 3 * ended.failed
         self.ran.pop(alike(ran.line), None)
         if worth >= 0:
-            remember(self.ran, alike(ran.line), Ran(ran.line, ended, worth), _MOST_COMMANDS)
+            remember(self.ran, alike(ran.line), EndedCommand(ran.line, ended, worth), _MOST_COMMANDS)
 
     def _patches(self, written: Iterable[str]) -> tuple[list[str], list[Wrote]]:
         touched: list[str] = []
@@ -191,8 +191,8 @@ class Deeds:
     def note_change(self, path: str, how: str, ref: str = "", lines: int = 0, times: int = 1) -> None:
         """Remember that a file was changed, as the newest."""
         key = self.paths.key(path)
-        before = self.changed.get(key, Change(how, 0))
-        change = Change(how, before.times + times, lines or before.lines, ref=ref or before.ref)
+        before = self.changed.get(key, FileState(how, 0))
+        change = FileState(how, before.times + times, lines or before.lines, ref=ref or before.ref)
         remember(self.changed, key, change, _MOST_FILES)
 
     def note_read(self, path: str) -> None:
@@ -256,10 +256,10 @@ def files(deeds: Deeds, root: str, room: int) -> list[str]:
     return [*gone, *shown]
 
 
-def merged(deeds: Deeds, root: str) -> dict[str, Change]:
+def merged(deeds: Deeds, root: str) -> dict[str, FileState]:
     """Name the changed files by their paths below the root; if one has two names, its newer state counts."""
     found = _whole_paths(deeds)
-    known: dict[str, Change] = {}
+    known: dict[str, FileState] = {}
     for path, change in deeds.changed.items():
         name = below(found.get(path, path), root)
         before = known.pop(name, change._replace(times=0))
@@ -294,7 +294,7 @@ def _whole_paths(deeds: Deeds) -> dict[str, str]:
     return found
 
 
-def _file(path: str, change: Change) -> str:
+def _file(path: str, change: FileState) -> str:
     parts = change.how + (f" {change.times}x" if change.times > 1 else "")
     if change.lines > 1:
         parts += f", {change.lines} lines"
@@ -323,7 +323,7 @@ def commands(deeds: Deeds, root: str, room: int) -> list[str]:
     return fitting([_command(each, root) for each in ran], order, room)
 
 
-def _command(ran: Ran, root: str) -> str:
+def _command(ran: EndedCommand, root: str) -> str:
     command = ran.command
     for name in names_of(root):
         command = command.replace(f"{name}/", "")

@@ -57,7 +57,7 @@ def _reports(draft: SectionDraft) -> Sequence[str]:
     return [*told.reports(draft.notes.story, draft.room - sum(map(len, last)) - len(last)), *last]
 
 
-def _excerpts(draft: SectionDraft, texts: Iterable[shown.Found]) -> Sequence[str]:
+def _excerpts(draft: SectionDraft, texts: Iterable[shown.Candidate]) -> Sequence[str]:
     root = draft.notes.root
     return shown.by_file(shown.lines(texts, draft.written, root, draft.room, draft.notes.wanted), root)
 

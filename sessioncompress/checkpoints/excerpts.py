@@ -39,7 +39,7 @@ _NUMBERED = re.compile(r"\s{0,8}[0-9]{1,7}(?:\t|\u2192|: ?|\| ?)")
 _NOT_WRITTEN = ("-", "@@", "***")
 
 
-class Found(NamedTuple):
+class Candidate(NamedTuple):
     """A candidate line: its file, its words, how often it was written."""
 
     where: str
@@ -47,7 +47,7 @@ class Found(NamedTuple):
     times: int = 1
 
 
-class Line(NamedTuple):
+class RankedLine(NamedTuple):
     """A candidate line with its place among all, its new names, and its stems that were asked for."""
 
     place: int
@@ -112,17 +112,17 @@ class Excerpts:
         while self._held_read > _MOST_HELD:
             self._held_read -= len(self._read.pop(next(iter(self._read))))
 
-    def written(self) -> Iterator[Found]:
+    def written(self) -> Iterator[Candidate]:
         """Yield the written lines that still exist, oldest first."""
-        return (Found(where, line, times) for (where, line), times in self._written.items())
+        return (Candidate(where, line, times) for (where, line), times in self._written.items())
 
-    def readings(self) -> Iterator[Found]:
+    def readings(self) -> Iterator[Candidate]:
         """Yield the lines that were read, oldest first."""
         for where, text in self._read.items():
             for raw in text.split("\n"):
                 number = _NUMBERED.match(raw)
                 if not raw.startswith(_NOT_WRITTEN):
-                    yield Found(where, raw[number.end() :] if number else raw)
+                    yield Candidate(where, raw[number.end() :] if number else raw)
 
 
 def _part(text: str) -> str:
@@ -140,7 +140,7 @@ def _lines(text: str) -> Iterator[str]:
                 yield line
 
 
-def lines(texts: Iterable[Found], said: str, root: str, room: int, asked: str = "") -> list[tuple[str, str]]:
+def lines(texts: Iterable[Candidate], said: str, root: str, room: int, asked: str = "") -> list[tuple[str, str]]:
     """Choose the lines with the most names that the given text lacks; return each with its file.
 
     Lines that share words with `asked` are preferred.
@@ -153,12 +153,12 @@ def lines(texts: Iterable[Found], said: str, root: str, room: int, asked: str = 
         {stem: min(n, _THRICE) for stem, n in wanted.items() if counts[f" {stem}"] * _COMMON <= len(found)}
     )
 
-    def worth(line: Line) -> float:
+    def worth(line: RankedLine) -> float:
         names: float = sum(min(counts[name], _OFTEN) ** 0.5 for name in sorted(line.names))
         stems = _ASKED / _THRICE * sum(wanted[stem] for stem in line.stems)
         return (names + stems) / (len(line.words) + _PER_LINE)
 
-    chosen: list[Line] = []
+    chosen: list[RankedLine] = []
     opened: set[str] = set()
     for line in sorted(found, key=lambda line: (-worth(line), -line.place)):
         if room < _SHORTEST:
@@ -185,10 +185,12 @@ def stems_in(text: str) -> Counter[str]:
     return Counter(word[:_STEM].lower() for word in plain if len(word) >= _SHORTEST_WORD)
 
 
-def _candidates(texts: Iterable[Found], known: set[str], asked: Counter[str]) -> tuple[list[Line], Counter[str]]:
+def _candidates(
+    texts: Iterable[Candidate], known: set[str], asked: Counter[str]
+) -> tuple[list[RankedLine], Counter[str]]:
     """Return the lines with new names or requested stems; count these names and stems."""
     counts: Counter[str] = Counter()
-    held: dict[tuple[str, str], Line] = {}
+    held: dict[tuple[str, str], RankedLine] = {}
     for place, (where, raw, times) in enumerate(texts):
         words = clean(raw).replace("\n", " ").strip()
         if not _SHORTEST <= len(words) <= _LONGEST:
@@ -200,7 +202,7 @@ def _candidates(texts: Iterable[Found], known: set[str], asked: Counter[str]) ->
         counts.update(dict.fromkeys(names, times))
         counts.update(f" {stem}" for stem in stems)
         if stems or names - known:
-            held[where, words] = Line(place, where, words, names - known, stems)
+            held[where, words] = RankedLine(place, where, words, names - known, stems)
     return list(held.values()), counts
 
 

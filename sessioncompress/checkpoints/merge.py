@@ -8,11 +8,11 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple
 
-from sessioncompress.checkpoints.deeds import Change
+from sessioncompress.checkpoints.deeds import FileState
 from sessioncompress.checkpoints.excerpts import IN_COMMANDS
 from sessioncompress.checkpoints.quote import AT_ROOT, HERE, clean, code, decoded, joined, left_out_before
-from sessioncompress.checkpoints.shell import Outcome
-from sessioncompress.checkpoints.story import BELOW, Told
+from sessioncompress.checkpoints.shell import ShellResult
+from sessioncompress.checkpoints.story import BELOW, SummaryRow
 from sessioncompress.core.marker import HEAD
 
 _COUNTS = re.compile(r"([0-9]{1,12}) (?:entr(?:y|ies)|messages?) of this session, ([0-9]{1,12}) of the user")
@@ -49,7 +49,7 @@ class Title(StrEnum):
     FAILURES = "Failures that nothing mended"
 
 
-class Section(NamedTuple):
+class SummarySection(NamedTuple):
     """The rows of a section, and the number that it reports as left out."""
 
     rows: Sequence[str] = ()
@@ -62,11 +62,11 @@ class Earlier(NamedTuple):
     entries: int
     prompts: int
     root: str
-    sections: Mapping[str, Section]
+    sections: Mapping[str, SummarySection]
 
-    def section(self, title: str) -> Section:
+    def section(self, title: str) -> SummarySection:
         """Return a section, or an empty one if it is missing."""
-        return self.sections.get(title, Section())
+        return self.sections.get(title, SummarySection())
 
     def rows(self, title: str) -> Sequence[str]:
         """Return the rows of a section."""
@@ -82,14 +82,14 @@ def parse(text: str) -> Earlier | None:
     counts = _COUNTS.search(lines[0])
     root = decoded(lines[0].partition(_ROOT)[2].removesuffix(_ROOT_ENDS).strip("`"))
     known: dict[str, str] = {f"## {title}": title for title in Title}
-    sections: dict[str, Section] = {}
+    sections: dict[str, SummarySection] = {}
     title = ""
     rows: list[str] = []
     gone = 0
     for line in [*lines[1:], "## "]:
         if line.startswith("## "):
             if title:
-                sections[title] = Section(tuple(rows), gone)
+                sections[title] = SummarySection(tuple(rows), gone)
             title, rows, gone = known.get(line, ""), [], 0
         elif count := left_out_before(line):
             gone += count
@@ -136,7 +136,7 @@ def _head(text: str) -> int:
     return at if at == 0 or (at > 0 and text[at - 1] in "\n>") else -1
 
 
-def told(rows: Iterable[str]) -> Iterator[Told]:
+def told(rows: Iterable[str]) -> Iterator[SummaryRow]:
     """Yield the requests or reports in these rows."""
     for row in rows:
         found = _NUMBERED.match(row)
@@ -147,7 +147,7 @@ def told(rows: Iterable[str]) -> Iterator[Told]:
         if whole:
             lines[-1] = lines[-1][: whole.start()]
         shown = [line.removeprefix("   > ") for line in lines]
-        yield Told(int(found[1] or 0), shown, whole[1] if whole else "")
+        yield SummaryRow(int(found[1] or 0), shown, whole[1] if whole else "")
 
 
 _ROW = re.compile(r"- `([^`]+)`(?::? ([^\n]*)|:?)")
@@ -167,16 +167,16 @@ _FILE_ROW = re.compile(
 )
 
 
-def files(rows: Iterable[str], root: str) -> Iterator[tuple[str, Change]]:
+def files(rows: Iterable[str], root: str) -> Iterator[tuple[str, FileState]]:
     """Yield from rows of files, single or by folder, the absolute paths with their changes."""
     for path, rest in _rows(rows):
         folder, colon, names = path.rpartition(": ")
         if not rest and colon and folder.endswith("/"):
             folder = "" if folder == AT_ROOT else folder
-            yield from ((_absolute(folder + name, root), Change("edited")) for name in names.split(", ") if name)
+            yield from ((_absolute(folder + name, root), FileState("edited")) for name in names.split(", ") if name)
         elif found := _FILE_ROW.fullmatch(rest):
             how, times, lines, reverted, failed, ref = found.groups()
-            change = Change(how, int(times or 1), int(lines or 0), bool(failed), ref or "", bool(reverted))
+            change = FileState(how, int(times or 1), int(lines or 0), bool(failed), ref or "", bool(reverted))
             yield _absolute(path, root), change
 
 
@@ -196,11 +196,11 @@ _ENDED = re.compile(r"(ok|failed|ended with|no result)(?:: > (.*)| nothing)?")
 """Matches the outcome in a command's row."""
 
 
-def commands(rows: Iterable[str]) -> Iterator[tuple[str, Outcome]]:
+def commands(rows: Iterable[str]) -> Iterator[tuple[str, ShellResult]]:
     """Yield from rows of commands each command and its outcome."""
     for command, rest in _rows(rows):
         if ended := _ENDED.fullmatch(rest):
-            yield command, Outcome(ended[1], ended[2] or "")
+            yield command, ShellResult(ended[1], ended[2] or "")
 
 
 def tasks(rows: Iterable[str]) -> dict[str, tuple[str, str]]:

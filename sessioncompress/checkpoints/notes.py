@@ -12,7 +12,7 @@ from sessioncompress.checkpoints import story as told
 from sessioncompress.checkpoints.merge import Title
 from sessioncompress.checkpoints.quote import code
 from sessioncompress.checkpoints.shell import alike, grade
-from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.checkpoint import Say, Utterance
 
 
 class Besides(NamedTuple):
@@ -36,7 +36,7 @@ class Notes:
     in progress.
     """
 
-    def __init__(self, old: Iterable[tuple[int, Said]], *, splits: bool, besides: Besides = NOTHING) -> None:
+    def __init__(self, old: Iterable[tuple[int, Utterance]], *, splits: bool, besides: Besides = NOTHING) -> None:
         self.splits, self.besides = splits, besides
         self.goal = told.as_goal(besides.goal)
         self.wanted = f"{self.goal}\n{besides.instructions}"
@@ -63,7 +63,7 @@ class Notes:
             self.last_call.append(f"- The last call: {code(last[0])} {last[1].written()}")
         self.root = self.deeds.paths.root()
 
-    def _take(self, said: Said) -> None:
+    def _take(self, said: Utterance) -> None:
         if said.say is Say.PROMPT:
             self.story.prompt(said.text)
         elif said.say is Say.ANSWER:
@@ -77,7 +77,7 @@ class Notes:
             if file and said.failed is not True:
                 self.excerpts.read(file, said.text)
 
-    def _summary(self, said: Said) -> None:
+    def _summary(self, said: Utterance) -> None:
         # A summary after other entries describes an abandoned branch, not an earlier state of this one.
         earlier = None if self.entries or said.say is Say.FOREIGN else merge.parse(said.text)
         if earlier is None:
@@ -99,7 +99,7 @@ class Notes:
         for path, _ in merge.files(rows(Title.READ_FILES), earlier.root):
             deeds.note_read(path)
         for command, ended in merge.commands(rows(Title.COMMANDS)):
-            deeds.ran[alike(command)] = done.Ran(command, ended, max(grade(command) + 3 * ended.failed, 0))
+            deeds.ran[alike(command)] = done.EndedCommand(command, ended, max(grade(command) + 3 * ended.failed, 0))
         deeds.todo, deeds.tasks = [], merge.tasks(rows(Title.TODO))
         for where, lines in merge.excerpts(rows(Title.WROTE), earlier.root):
             self.excerpts.wrote("" if where == shown.IN_COMMANDS else where, "\n".join(lines))

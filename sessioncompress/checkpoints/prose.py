@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sessioncompress.checkpoints.notes import NOTHING, Besides
 from sessioncompress.checkpoints.quote import HERE, below, clean, clip, excerpt, lines_left_out, one_line, quoted
 from sessioncompress.core import marker
-from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.checkpoint import Say, Utterance
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, counted
 
 _RESULT = 800
@@ -47,7 +47,7 @@ class Conversation:
         self._gone = 0
         self._before = ""
 
-    def take(self, said: Said) -> None:
+    def take(self, said: Utterance) -> None:
         """Add the next utterance. An earlier summary covers everything before it, or a branch."""
         if said.say in (Say.SUMMARY, Say.FOREIGN):
             before = self._shortened(said.text, int(self._room * _FOR_BEFORE))

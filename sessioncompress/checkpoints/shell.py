@@ -219,7 +219,7 @@ HIDDEN = "ended with"
 """The verdict if the exit status does not belong to the command."""
 
 
-class Outcome(NamedTuple):
+class ShellResult(NamedTuple):
     """A verdict, and head and tail of the result. Most are never shown, so line() searches only when called."""
 
     verdict: str
@@ -251,9 +251,9 @@ class Outcome(NamedTuple):
         return f"{self.verdict} nothing" if self.verdict == HIDDEN else self.verdict
 
 
-def outcome(text: str, failed: bool | None, *, hidden: bool) -> Outcome:
+def outcome(text: str, failed: bool | None, *, hidden: bool) -> ShellResult:
     """Return how a call ended; with `hidden`, its exit status does not belong to the command, as in a pipe."""
     bad = preview.failed(text, flagged=False) if failed is None else failed
     # The end or the beginning of a result reports how its call ended.
     ends = text if len(text) <= _OF_RESULT else f"{text[:2_000]}\n{text[2_000 - _OF_RESULT :]}"
-    return Outcome("failed" if bad else HIDDEN if hidden else "ok", ends)
+    return ShellResult("failed" if bad else HIDDEN if hidden else "ok", ends)

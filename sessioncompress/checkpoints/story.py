@@ -57,7 +57,7 @@ BELOW = "(in progress: below)"
 """Replaces the text of a request that has its own section."""
 
 
-class Told(NamedTuple):
+class SummaryRow(NamedTuple):
     """One request or report: its number among the requests, its lines, and the reference of its whole text."""
 
     number: int
@@ -78,9 +78,9 @@ class Story:
     """The requests of a session and the reports on them, noted in order."""
 
     def __init__(self) -> None:
-        self.asked: deque[Told] = deque(maxlen=_MOST_TOLD)
-        self.first: Told | None = None
-        self.reported: deque[Told] = deque(maxlen=_MOST_TOLD)
+        self.asked: deque[SummaryRow] = deque(maxlen=_MOST_TOLD)
+        self.first: SummaryRow | None = None
+        self.reported: deque[SummaryRow] = deque(maxlen=_MOST_TOLD)
         self.constraints: deque[str] = deque(maxlen=_MOST_FOUND)
         self.asked_before = self.reported_before = 0
         """The number of requests, and of reports, that an earlier summary left out."""
@@ -97,11 +97,11 @@ class Story:
         self.number += 1
         words = without_skills(text)
         lines = excerpt(words, _WHOLE)
-        self._ask(Told(self.number, lines or ["(empty)"], reference(text)))
+        self._ask(SummaryRow(self.number, lines or ["(empty)"], reference(text)))
         self.newest = next((one_line(each, 120) for each in _SENTENCE.split(words[:2_000]) if each.strip()), "")
         self._note_constraints(lines)
 
-    def asked_earlier(self, told: Told) -> None:
+    def asked_earlier(self, told: SummaryRow) -> None:
         """Add a request from an earlier summary."""
         self.number = max(self.number, told.number)
         self.newest = one_line(next(iter(told.lines), ""), 120)
@@ -116,7 +116,7 @@ class Story:
             if is_fact or _CONSTRAINT.search(sentence) or _LABEL.match(sentence):
                 self.constraints.append(one_line(sentence, _LINE))
 
-    def _ask(self, told: Told) -> None:
+    def _ask(self, told: SummaryRow) -> None:
         if self.first is None:
             self.first = told
         else:
@@ -137,7 +137,7 @@ class Story:
         """Turn the last text of the turn into its report."""
         if self._answer:
             self.reported_before += len(self.reported) == _MOST_TOLD
-            self.reported.append(Told(self.number, _report_lines(self._answer), reference(self._answer)))
+            self.reported.append(SummaryRow(self.number, _report_lines(self._answer), reference(self._answer)))
         self._answer = ""
         self.calls_since = False
 
@@ -173,7 +173,7 @@ def requests(story: Story, room: int, *, splits: bool) -> list[str]:
     return [rows[0], *newer, *([more(gone)] if gone else [])]
 
 
-def _begun(told: Told) -> str:
+def _begun(told: SummaryRow) -> str:
     """Write the first line of a request."""
     if sum(map(len, told.lines)) + len(told.lines) <= _BEGUN:
         return _told(told, _BEGUN)
@@ -184,7 +184,7 @@ def _begun(told: Told) -> str:
     return _told(told, _VERBATIM) if sum(map(len, told.lines)) + 3 < len(row) - len(told.label) else row
 
 
-def _told(told: Told, most: int, *, tail: bool = True) -> str:
+def _told(told: SummaryRow, most: int, *, tail: bool = True) -> str:
     shown = clip(told.lines, most, tail=tail)
     # A whole text needs no reference, unless it was cut before.
     return told.row(shown, cut=shown != list(told.lines) or any("left out" in line for line in shown))

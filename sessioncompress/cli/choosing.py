@@ -29,7 +29,7 @@ from sessioncompress.store.layout import is_archive
 
 if TYPE_CHECKING:
     from sessioncompress.operations.batch import Engine
-    from sessioncompress.operations.cloud import Places
+    from sessioncompress.operations.cloud import RemoteSessions
     from sessioncompress.operations.sessions import Selection
     from sessioncompress.store.packing import Packed
 
@@ -66,7 +66,7 @@ class Chosen(NamedTuple):
     yes: bool = False
     quiet: bool = False
     verbose: bool = False
-    places: Places | None = None
+    places: RemoteSessions | None = None
     reads_packed: bool = False
 
     @property
@@ -224,9 +224,9 @@ def chosen(values: dict[str, Any], *, packed: bool, or_all: bool) -> Chosen:
         raise click.UsageError("local paths and URLs of object stores can't be combined; use one run for each")
     if remote:
         # Imported here because most sessions are local.
-        from sessioncompress.operations.cloud import Places
+        from sessioncompress.operations.cloud import RemoteSessions
 
-        made = made._replace(paths=(), places=Places(remote))
+        made = made._replace(paths=(), places=RemoteSessions(remote))
     some = bool(made.agent is not None or made.project is not None or made.everything)
     named = made.paths or remote
     if not (named or some or or_all):

@@ -26,7 +26,7 @@ from sessioncompress.core.checkpoint import EXTRACTIVE
 from sessioncompress.core.text import counted, less, printable
 from sessioncompress.errors import SessionCompressError, UsageError
 from sessioncompress.operations.compact import CompactStats, compact_session, refuse_size
-from sessioncompress.operations.goals import Goal, Method, Source, question, set_keys
+from sessioncompress.operations.goals import Goal, GoalSource, Method, question, set_keys
 from sessioncompress.operations.sessions import Session
 from sessioncompress.operations.wording import compact_line, sending
 from sessioncompress.pipeline.discover import Found
@@ -68,7 +68,7 @@ class Compact(SessionCommand[CompactStats]):
         *(summarizing.SUMMARY_TOKENS, summarizing.GOAL),
         click.option(
             "--goal-from",
-            type=click.Choice([each.value for each in Source]),
+            type=click.Choice([each.value for each in GoalSource]),
             help="Take the goal from the session: its last or first request, or its open todo items.",
         ),
         click.option(
@@ -98,7 +98,7 @@ class Compact(SessionCommand[CompactStats]):
             raise click.UsageError("use only one of --goal, --goal-from and --ask")
         goal = summarizing.checked_goal(given.goal)
         method = Method.GIVEN if goal else Method.AUTO if given.ask else Method.NONE
-        source = Source(given.goal_from) if given.goal_from else None
+        source = GoalSource(given.goal_from) if given.goal_from else None
         self.wanted = Goal(goal, source, method, given.instructions)
         self.handed |= {"run_id": text.run_id(time.time()), "sends": not self.chosen.rehearses}
         if given.prints:

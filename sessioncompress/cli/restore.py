@@ -18,7 +18,7 @@ from sessioncompress.cli.tables import Column, cut, echo_table, echo_wrapped, fi
 from sessioncompress.core import process
 from sessioncompress.core.text import age, counted, kb, printable, quote, restoring, said_time
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, UsageError
-from sessioncompress.operations.history import RunStats, SessionRun, State, runs_of, session_runs, together
+from sessioncompress.operations.history import RunState, RunStats, SessionRun, runs_of, session_runs, together
 from sessioncompress.operations.history import history as histories
 from sessioncompress.operations.sessions import title_of
 from sessioncompress.pipeline.discover import Found
@@ -72,7 +72,7 @@ class Restore(SessionCommand["RestoreStats"]):
         if self.given.last or self.given.run:
             # Events are restored with the oldest run.
             policy = self.policies.of(path)
-            rows = [each for each in rows if all(run.state is State.RESTORED for run in runs_of(each, policy))]
+            rows = [each for each in rows if all(run.state is RunState.RESTORED for run in runs_of(each, policy))]
         return put_events(path, rows, dry_run=self.chosen.rehearses)
 
     def refuse(self) -> None:
@@ -105,7 +105,7 @@ class Restore(SessionCommand["RestoreStats"]):
         """Return True if a run is still in effect in a session, or its store can't be read."""
         try:
             return any(
-                run.state is not State.RESTORED for run in runs_of(found, options.policy_of(found, self.policies))
+                run.state is not RunState.RESTORED for run in runs_of(found, options.policy_of(found, self.policies))
             )
         except SessionCompressError:
             return True
@@ -126,7 +126,7 @@ class Restore(SessionCommand["RestoreStats"]):
         packed = [each for each in self.on_packed(_packed_runs, stores=True) if each.result]
         runs = [replace(one, path=each.found.shown) for each in packed if each.result for one in each.result.runs]
         for one in runs:
-            if one.state is not State.RESTORED:
+            if one.state is not RunState.RESTORED:
                 back = f"'sessioncompress unpack {quote(one.path)}' brings it back."
                 error = Refused("it is packed", where=one.path, state=NOT_CHANGED, remedy=back)
                 by_run.setdefault(one.run, []).append(Found(Path(one.path), named=True, error=error))
@@ -140,7 +140,7 @@ class Restore(SessionCommand["RestoreStats"]):
                 # If the user named the session, the restore will report the error.
                 known = []
             runs += known
-            names = dict.fromkeys(one.run for one in known if one.state is not State.RESTORED)
+            names = dict.fromkeys(one.run for one in known if one.state is not RunState.RESTORED)
             for name in names | ({run: None} if run and each.path in self.chosen.paths else {}):
                 by_run.setdefault(name, []).append(each)
         return runs, by_run
@@ -287,7 +287,7 @@ def _tell_of_stores(chosen: Chosen, restored: list[RestoreStats], policies: Poli
         if not each.exact:
             continue
         with suppress(SessionCompressError):
-            if all(run.state is State.RESTORED for run in session_runs(path, policies.of(path))):
+            if all(run.state is RunState.RESTORED for run in session_runs(path, policies.of(path))):
                 whole[path] = each
     places = {path.parent.resolve() / path.name: path for path in whole}
     for place in git.known(places):
@@ -311,7 +311,7 @@ def _head(run: RunStats, looked: str) -> str:
         ended = said_time(run.at)
         said += f", {age(ended)} ago" if ended is not None else ""
         said += f"; the newest {looked}"
-    return printable(said + (", undone already" if run.state is State.RESTORED else ""))
+    return printable(said + (", undone already" if run.state is RunState.RESTORED else ""))
 
 
 def _looked(chosen: Chosen) -> str:
@@ -384,7 +384,7 @@ class History(SessionCommand[_Runs]):
             left_out = ["saved", "ended"] * (is_seen() and not is_wide()) + ["session"] * (not self.chosen.verbose)
             echo_table(_COLUMNS, list(map(_row, rows)), left_out=left_out)
         click.echo(f"total: {counted(len(runs), 'run', 'runs')}")
-        left = (each for run in runs for each in run.sessions if each.packed and each.state is not State.RESTORED)
+        left = (each for run in runs for each in run.sessions if each.packed and each.state is not RunState.RESTORED)
         is_some = self.chosen.is_one or self.chosen.urls
         output.tell_of_packed(self.chosen, {each.path for each in left} if is_some else None)
 
@@ -399,9 +399,9 @@ def _runs(done: Done[_Runs]) -> list[RunStats]:
 def _row(run: RunStats) -> list[str]:
     did, number = ", ".join(run.commands), f"{len(run.sessions):,}"
     # Undone runs no longer save anything.
-    back = [each for each in run.sessions if each.state is State.RESTORED]
+    back = [each for each in run.sessions if each.state is RunState.RESTORED]
     saved, net = (sum(getattr(each, name) for each in back) for name in ("saved", "saved_on_disk"))
-    sums = ["-", "-"] if run.state is State.RESTORED else [kb(run.saved - saved), kb(run.saved_on_disk - net)]
+    sums = ["-", "-"] if run.state is RunState.RESTORED else [kb(run.saved - saved), kb(run.saved_on_disk - net)]
     ended = said_time(run.at)
     # Piped output is read by programs, so print the time.
     ago = f"{age(ended)} ago" if ended is not None and is_seen() else run.at

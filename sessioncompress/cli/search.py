@@ -14,7 +14,7 @@ from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, Each, SessionCommand
 from sessioncompress.cli.tables import echo_wrapped, is_seen, shown
 from sessioncompress.core import jsonl
-from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.checkpoint import Say, Utterance
 from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.core.text import counted, printable, utf8
 from sessioncompress.errors import SessionCompressError
@@ -86,7 +86,7 @@ def search_session(path: Path, text: str, policy: Policy = BALANCED, *, packed: 
     return SearchStats(str(path), packed, tuple(hits[:_MOST]), len(hits) > _MOST, shortened, elsewhere)
 
 
-def _lines(said: Said, folded: str) -> Iterator[str]:
+def _lines(said: Utterance, folded: str) -> Iterator[str]:
     """Yield the lines of a message that contain a text, each cut around the match."""
     for content in said.contents():
         if folded not in content.casefold():

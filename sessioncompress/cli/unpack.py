@@ -60,9 +60,9 @@ class Unpack(SessionCommand[UnpackStats]):
         dry_run = self.chosen.dry_run
         if self.urls_named:
             # Imported here because most packs are local.
-            from sessioncompress.operations.cloud import Places
+            from sessioncompress.operations.cloud import RemoteSessions
 
-            if not (urls := packed_below(Places(self.urls_named))):
+            if not (urls := packed_below(RemoteSessions(self.urls_named))):
                 what, where = "no packed session matches it", self.urls_named[0]
                 raise UsageError(what, where=where, state="Nothing was done.")
             return self.collected(unpack_sessions(urls, dry_run=dry_run))

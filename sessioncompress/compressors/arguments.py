@@ -16,7 +16,7 @@ from typing import Any
 
 from sessioncompress.compressors import thinking
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.compressors.names import BETWEEN, Index
+from sessioncompress.compressors.names import BETWEEN, Visible
 from sessioncompress.compressors.preview import (
     FIRST_SHARE,
     LEAST_GAIN,
@@ -29,7 +29,7 @@ from sessioncompress.compressors.preview import (
     reference,
 )
 from sessioncompress.core import marker
-from sessioncompress.core.model import Block, Change, JsonPath, Kind, Purpose, Replacement, Standing, Treatment
+from sessioncompress.core.model import Block, Change, JsonPath, Kind, Protection, Purpose, Replacement, Treatment
 from sessioncompress.core.references import digest_of
 from sessioncompress.core.splice import literal
 from sessioncompress.formats import values
@@ -108,9 +108,9 @@ def render(change: Change, arguments: Any, context: Context) -> Iterator[Replace
         previewed = change.treatment is Treatment.PREVIEW and room >= _SMALLEST_PREVIEW // 2
         most = max(limit, min(len(old) * 3 // 4, _MARKER_BYTES + _MOST_NAMED))
         # Dead history keeps only the reference.
-        dead = context.view.standing[change.line] is Standing.DEAD
+        dead = context.view.standing[change.line] is Protection.DEAD
         named = [] if dead else _named(text, most - _MARKER_BYTES - _PREVIEW_SHARE, previewed)
-        names = Index(named, (), 0, first=False)
+        names = Visible(named, (), 0, first=False)
         # The ends of a program add nothing to its commands.
         shown = previewed and (not names.pieces or text.startswith(("*** ", "--- ", "diff ")))
         previews = _previews(text, other, room, wording, runs) if shown else ()

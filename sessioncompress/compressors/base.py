@@ -8,11 +8,11 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from sessioncompress.compressors.names import Index
+from sessioncompress.compressors.names import Visible
 from sessioncompress.compressors.preview import LEAST_GAIN, MARKER_BYTES
 from sessioncompress.core import model
 from sessioncompress.core.lines import Asked, Lines, Survey, asked, gap, turns_on
-from sessioncompress.core.model import Block, Call, Change, JsonPath, Kind, Purpose, Role, Shape, Standing, Treatment
+from sessioncompress.core.model import Block, Call, Change, JsonPath, Kind, Protection, Purpose, Role, Shape, Treatment
 from sessioncompress.core.text import estimate
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry, Format
@@ -51,14 +51,14 @@ class Ours:
         return next((found for each in self.recorded if (found := each.origin(key)) is not None), None)
 
 
-def standings(lines: Lines, shape: Shape, policy: Policy) -> tuple[Standing, ...]:
+def standings(lines: Lines, shape: Shape, policy: Policy) -> tuple[Protection, ...]:
     """Return the standing of each line. Lines off the live path are old: the user can return to them.
 
     If an entry can't be placed, no one knows what is recent, so everything is protected. Lines before a gap in the live
     path count as recent as if they were on it.
     """
     if any(role is Role.OPAQUE and lines.facts[number].sealed for number, role in enumerate(lines.roles)):
-        return (Standing.PROTECTED,) * len(lines)
+        return (Protection.PROTECTED,) * len(lines)
     live, wanted = shape.live, policy.turn_threshold_before_compress
     if (first := gap(lines, live)) is not None:
         live = [*sorted(set(range(first)).difference(live)), *live]
@@ -66,15 +66,15 @@ def standings(lines: Lines, shape: Shape, policy: Policy) -> tuple[Standing, ...
     start = len(live) if wanted == 0 else turns[-wanted] if wanted < len(turns) else 0
     if policy.protect_tokens is not None:
         start = max(start, _newest_steps(lines, live, policy.protect_tokens, policy.at_rest))
-    found = [Standing.OLD] * len(lines)
+    found = [Protection.OLD] * len(lines)
     for number in shape.dead:
-        found[number] = Standing.DEAD
+        found[number] = Protection.DEAD
     for number in live[_with_calls(lines, live, start) :]:
-        found[number] = Standing.PROTECTED
+        found[number] = Protection.PROTECTED
     on_path = {lines.ids[number]: number for number in live}
     for number, name in enumerate(lines.ids):
         # The agent may read any copy of a line.
-        if name and found[number] is Standing.OLD and name in on_path:
+        if name and found[number] is Protection.OLD and name in on_path:
             found[number] = found[on_path[name]]
     return tuple(found)
 
@@ -156,7 +156,7 @@ class View(Struct, dict=True, eq=False):
         self.lines = self.survey.lines
         # Agents spell the same tool differently.
         self._protected_tools = self.form.kept_tools.union(map(str.lower, self.policy.protect_tools))
-        self.indexes: Mapping[tuple[int, JsonPath], Index] = {}
+        self.indexes: Mapping[tuple[int, JsonPath], Visible] = {}
         """The parts of results that previews show in addition to the ends, by line and path; see compressors.names."""
         self.loosened: frozenset[int] | None = None
         """Cached result of compressors.thinking, which others ask for too."""
@@ -164,7 +164,7 @@ class View(Struct, dict=True, eq=False):
         """The calls of the line that was last asked about, by name: a message may hold thousands."""
 
     @cached_property
-    def standing(self) -> tuple[Standing, ...]:
+    def standing(self) -> tuple[Protection, ...]:
         """The standing of each line; see standings()."""
         return standings(self.lines, self.survey.shape, self.policy)
 
@@ -215,7 +215,7 @@ class View(Struct, dict=True, eq=False):
         return [
             number
             for number, facts in enumerate(self.lines.facts)
-            if (facts.ties or facts.bound) and not facts.sealed and self.standing[number] is not Standing.PROTECTED
+            if (facts.ties or facts.bound) and not facts.sealed and self.standing[number] is not Protection.PROTECTED
         ]
 
     def blocks(self, kind: Kind, over: int = 0) -> Iterator[tuple[int, Block]]:
@@ -230,7 +230,7 @@ class View(Struct, dict=True, eq=False):
         for number, (line, standing) in enumerate(zip(self.lines, self.standing, strict=True)):
             if not line.blocks or line.facts.sealed:
                 continue
-            protected = standing is Standing.PROTECTED
+            protected = standing is Protection.PROTECTED
             for block in line.blocks:
                 if (not protected or self.is_free(number, block)) and not self._stays(number, block):
                     numbers, blocks = found[block.kind]
@@ -243,7 +243,7 @@ class View(Struct, dict=True, eq=False):
 
         A mirror is free if no one will see it again, or only someone who resumes a session at rest.
         """
-        if self.standing[number] is not Standing.PROTECTED:
+        if self.standing[number] is not Protection.PROTECTED:
             return True
         if block.kind is not Kind.MIRROR or self.policy.at_rest:
             return block.kind is Kind.MIRROR
@@ -257,7 +257,7 @@ class View(Struct, dict=True, eq=False):
 
     def allows(self, change: Change) -> bool:
         """True if a change touches nothing protected; a mirror in a group with thinking is not free by itself."""
-        if self.standing[change.line] is not Standing.PROTECTED:
+        if self.standing[change.line] is not Protection.PROTECTED:
             return True
         return change.block is not None and not change.group and self.is_free(change.line, change.block)
 
@@ -266,11 +266,11 @@ class View(Struct, dict=True, eq=False):
         latest = block.kind is Kind.THINKING and number in self.latest_thinking
         return latest or not self.is_free(number, block) or self._stays(number, block)
 
-    def standing_of(self, number: int, block: Block) -> Standing:
+    def standing_of(self, number: int, block: Block) -> Protection:
         """Return the standing of a block: protected if the policy keeps it whole, whatever its line's standing."""
         if self.is_whole(number, block):
-            return Standing.PROTECTED
-        return Standing.DEAD if self.standing[number] is Standing.DEAD else Standing.OLD
+            return Protection.PROTECTED
+        return Protection.DEAD if self.standing[number] is Protection.DEAD else Protection.OLD
 
     def _stays(self, number: int, block: Block) -> bool:
         """True if a block stays because of its nature: a protected tool, a skill that was read, or no bulk.
@@ -282,7 +282,7 @@ class View(Struct, dict=True, eq=False):
         if block.tool and block.tool.lower() in self._protected_tools:
             return True
         line = self.lines[number]
-        if line.role is Role.CHECKPOINT and self.standing[number] is not Standing.DEAD and not block.unseen:
+        if line.role is Role.CHECKPOINT and self.standing[number] is not Protection.DEAD and not block.unseen:
             return True
         if block.kind not in (*_READ, Kind.ARGUMENT) or self.policy.at_rest:
             return False
@@ -343,7 +343,7 @@ class View(Struct, dict=True, eq=False):
 
     def treatment(self, number: int) -> Treatment:
         """Return REFERENCE for dead history, and PREVIEW for what a model may still see if the policy has previews."""
-        named = self.standing[number] is Standing.DEAD or not self.policy.has_previews
+        named = self.standing[number] is Protection.DEAD or not self.policy.has_previews
         return Treatment.REFERENCE if named else Treatment.PREVIEW
 
 

@@ -20,7 +20,7 @@ from sessioncompress.compressors.base import Context, View
 from sessioncompress.compressors.names import ends_of
 from sessioncompress.compressors.preview import LEAST_GAIN, MARKER_BYTES, Wording, preview, reference
 from sessioncompress.core import marker
-from sessioncompress.core.model import Change, Kind, Replacement, Role, Standing, Treatment
+from sessioncompress.core.model import Change, Kind, Protection, Replacement, Role, Treatment
 from sessioncompress.core.references import Attached, attached, content_of
 from sessioncompress.core.splice import REMOVED, literal
 
@@ -34,7 +34,7 @@ def propose(view: View) -> Iterator[Change]:
             yield Change(number, block.path, view.treatment(number), block.size - _IMAGE_KEEPS, block)
     for number, block in view.blocks(Kind.ATTACHMENT, MARKER_BYTES + LEAST_GAIN):
         listed = view.policy.at_rest and block.tool in view.form.listings
-        if (listed or view.standing[number] is Standing.DEAD) and not view.holds_ours(block):
+        if (listed or view.standing[number] is Protection.DEAD) and not view.holds_ours(block):
             yield Change(number, block.path, Treatment.REFERENCE, block.size - MARKER_BYTES, block)
 
 

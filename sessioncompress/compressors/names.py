@@ -102,7 +102,7 @@ _WITH_NEIGHBORS = 0.7
 """The share of the budget for names with neighbors; names alone get the rest."""
 
 
-class Index(NamedTuple):
+class Visible(NamedTuple):
     """The visible parts of a result: names with their neighbors (`pieces`) and `alone`, and parts of its text.
 
     These are `ends` bytes of head and tail or, if that is 0, the `first` line if set.
@@ -122,7 +122,7 @@ class Index(NamedTuple):
         return INDEX + BETWEEN.join(written) if written else ""
 
 
-NOTHING: Final = Index((), (), 0, first=True)
+NOTHING: Final = Visible((), (), 0, first=True)
 """The index of a result that was not searched for names."""
 
 
@@ -143,15 +143,15 @@ class _Result:
         self.kinds = Counter[bytes]()
         """The number of pieces of each form, ignoring digits."""
 
-    def index(self, *, first: bool) -> Index:
+    def index(self, *, first: bool) -> Visible:
         """Return the names in text order; without any, a text shows its first line in any case."""
         inside = {files[0]: b" ".join(files) for files in self.folders.values()}
         pieces = [inside.get(piece, piece).decode(errors="ignore") for _, piece in sorted(self.pieces)]
         alone = [name.decode(errors="ignore") for _, name in sorted(self.alone)]
-        return Index(pieces, alone, self.ends, self.is_text and (first or not (pieces or alone)))
+        return Visible(pieces, alone, self.ends, self.is_text and (first or not (pieces or alone)))
 
 
-class Names:
+class PreviewNames:
     """The names of one run: call keep() for the remaining text, add() for the results, newest first, then choose().
 
     All previews take at most `preview_share` of the bytes of their results; a single one takes at most
@@ -221,7 +221,7 @@ class Names:
             del self._found[_MOST_FOUND:]
             self._least = self._found[-1]
 
-    def choose(self) -> list[Index]:
+    def choose(self) -> list[Visible]:
         """Choose the names with the highest worth per byte; return the index of each result in the order of add().
 
         The newest results show their first lines as long as a twentieth of the budget lasts; a text without names

@@ -14,7 +14,7 @@ from sessioncompress.compressors.base import View
 from sessioncompress.compressors.preview import LEAST_GAIN, MARKER_BYTES
 from sessioncompress.core import marker
 from sessioncompress.core.lines import SPOKEN, Lines
-from sessioncompress.core.model import PLAIN, Block, Change, JsonPath, Kind, Purpose, Role, Standing, Treatment
+from sessioncompress.core.model import PLAIN, Block, Change, JsonPath, Kind, Protection, Purpose, Role, Treatment
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, estimate
 from sessioncompress.policy.model import Placeholder
 
@@ -105,7 +105,7 @@ def _open_lines(view: View) -> frozenset[int]:
         names.add(name)
         recent.add(number)
     live = view.survey.shape.live
-    return frozenset(number for number in live if number not in recent and view.standing[number] is Standing.OLD)
+    return frozenset(number for number in live if number not in recent and view.standing[number] is Protection.OLD)
 
 
 def _window(view: View) -> frozenset[Place]:

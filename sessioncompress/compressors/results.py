@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from sessioncompress.compressors.base import REPORT, Context, View
 from sessioncompress.compressors.beside import named_in_marker
-from sessioncompress.compressors.names import NOTHING, Index, ends_of
+from sessioncompress.compressors.names import NOTHING, Visible, ends_of
 from sessioncompress.compressors.preview import (
     LEAST_GAIN,
     MARKER_BYTES,
@@ -126,7 +126,7 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
         yield Replacement(path, REMOVED, of_image, block.size, b"", image.content)
 
 
-def _with_links(new: str, text: str, context: Context, images: Sequence[str] = (), index: Index = NOTHING) -> str:
+def _with_links(new: str, text: str, context: Context, images: Sequence[str] = (), index: Visible = NOTHING) -> str:
     """Add markers of images, the lost names of the agent's files (8 at most), and an index.
 
     A name is preceded by the words of its line, which explain the file, unless the preview already has them.
@@ -165,7 +165,7 @@ def _headed(new: str, ended: Sequence[str]) -> str:
 
 def _previews(
     change: Change, block: Block, text: str, ended: Sequence[str], wording: Wording, context: Context
-) -> Iterator[tuple[str, Index]]:
+) -> Iterator[tuple[str, Visible]]:
     """Yield shorter and shorter previews, each with its index: the ends of the text, or one line if names are shown."""
     index = context.view.indexes.get((change.line, change.path))
     if index is None:

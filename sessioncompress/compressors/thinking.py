@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from sessioncompress.compressors.base import Context, View
-from sessioncompress.core.model import Change, Kind, Replacement, Standing, Treatment
+from sessioncompress.core.model import Change, Kind, Protection, Replacement, Treatment
 from sessioncompress.core.references import content_of
 from sessioncompress.core.splice import REMOVED, literal
 
@@ -109,7 +109,7 @@ def _holds_thinking(view: View, number: int) -> bool:
 
 
 def _may_change(view: View, number: int) -> bool:
-    return view.standing[number] is not Standing.PROTECTED and not view.lines.facts[number].sealed
+    return view.standing[number] is not Protection.PROTECTED and not view.lines.facts[number].sealed
 
 
 def render(change: Change, value: object, context: Context) -> Iterator[Replacement]:

@@ -35,7 +35,7 @@ class Say(StrEnum):
     FOREIGN = "foreign"
 
 
-class Said(NamedTuple):
+class Utterance(NamedTuple):
     """One utterance: its text, or a call's tool and arguments.
 
     `call` links a call and its result. `failed` is what the agent recorded about a result, or what the exit status

@@ -108,7 +108,7 @@ class Kind(StrEnum):
         return "screen copy" if self is Kind.MIRROR else self.value
 
 
-class Standing(StrEnum):
+class Protection(StrEnum):
     """The status of a line: it stays whole, may be previewed, or will never be seen by a model again."""
 
     PROTECTED = "protected"

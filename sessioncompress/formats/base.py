@@ -18,7 +18,7 @@ from uuid import UUID
 from xxhash import xxh3_64_intdigest
 
 from sessioncompress.core import model
-from sessioncompress.core.checkpoint import Checkpoint, Cut, NewSession, Said, Say, Summary, Written
+from sessioncompress.core.checkpoint import Checkpoint, Cut, NewSession, Say, Summary, Utterance, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Line, Purpose, Role, Shape
 from sessioncompress.core.pointers import Pointers
@@ -100,7 +100,7 @@ class Reader(ABC):
     def line(self, raw: bytes, entry: Entry) -> Line:
         """Return what the plan must know about this line."""
 
-    def said(self, entry: Entry) -> Iterable[Said]:
+    def said(self, entry: Entry) -> Iterable[Utterance]:
         """Yield the utterances in an entry of the live path, in order, without the agent's own insertions.
 
         It accepts any entry without raising, and depends on no earlier entry.
@@ -111,11 +111,11 @@ class Reader(ABC):
         """True if a line, by its bytes, may hold a prompt; code that only counts prompts parses no other line."""
         return b'"user"' in raw
 
-    def said_call(self, name: Any, tool: Any, given: Any) -> Said:
+    def said_call(self, name: Any, tool: Any, given: Any) -> Utterance:
         """Read a call as Said: its tool and arguments."""
         tool = values.text(tool)
         purpose = self.purposes.get(tool.lower(), Purpose.OTHER)
-        return Said(Say.CALL, tool=tool, call=values.text(name), purpose=purpose, given=values.fields(given))
+        return Utterance(Say.CALL, tool=tool, call=values.text(name), purpose=purpose, given=values.fields(given))
 
     def call(self, name: Any, tool: Any, given: Any, stays: str | None = None) -> Call:
         """Read a call, which then waits for its result; `stays` is the part of its name that no change removes."""

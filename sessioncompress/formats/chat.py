@@ -16,7 +16,7 @@ from typing import Any
 from xxhash import xxh3_64_hexdigest
 
 from sessioncompress.core import marker, model
-from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
+from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Say, Summary, Utterance, Written
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role
 from sessioncompress.core.splice import REMOVED, Added
 from sessioncompress.core.text import estimate, utf8
@@ -109,16 +109,16 @@ class ChatReader(MessageReader):
                 return line_of(raw, Role.USER, blocks, reads=reads + values.pictures(blocks))
         return line_of(raw, Role.OTHER, reads=reads)
 
-    def said(self, entry: Entry) -> Iterator[Said]:
+    def said(self, entry: Entry) -> Iterator[Utterance]:
         text = values.words(entry.get("content"))
         match entry.get("role"):
             case "user" if text.startswith(SUMMARY):
-                yield Said(Say.SUMMARY, text.removeprefix(SUMMARY))
+                yield Utterance(Say.SUMMARY, text.removeprefix(SUMMARY))
             case "user" if text:
-                yield Said(Say.PROMPT, text)
+                yield Utterance(Say.PROMPT, text)
             case "assistant":
                 if text:
-                    yield Said(Say.ANSWER, text)
+                    yield Utterance(Say.ANSWER, text)
                 for part in map(values.fields, values.items(entry.get("tool_calls"))):
                     function = values.fields(part.get("function"))
                     given = values.given(values.text(function.get("arguments")))
@@ -126,7 +126,7 @@ class ChatReader(MessageReader):
             case "tool":
                 code = _exit_code(text)
                 failed = int(code) != 0 if code else None
-                yield Said(Say.RESULT, text, call=values.text(entry.get("tool_call_id")), failed=failed)
+                yield Utterance(Say.RESULT, text, call=values.text(entry.get("tool_call_id")), failed=failed)
 
     def _answer(self, raw: bytes, entry: Entry, size: int) -> Line:
         blocks: list[Block] = []
@@ -322,24 +322,24 @@ class GenCodeReader(MessageReader):
         reads += io + values.RESULT * len(names)
         return line_of(raw, Role.RESULT, blocks, answers=names[0] if one else "", io=io, reads=reads, facts=facts)
 
-    def said(self, entry: Entry) -> Iterator[Said]:
+    def said(self, entry: Entry) -> Iterator[Utterance]:
         role, content = entry.get("role"), entry.get("content")
         if role == "system":
             head, _, summary = values.words(content).partition("\n")
             if head.startswith(_EARLIER) and summary.strip():
-                yield Said(Say.SUMMARY, summary.strip())
+                yield Utterance(Say.SUMMARY, summary.strip())
             return
         say = {"user": Say.PROMPT, "assistant": Say.ANSWER}.get(values.text(role))
         for part in [{"type": "text", "text": content}] if isinstance(content, str) else values.items(content):
             match values.type_of(part):
                 case "text" if say and (text := values.part_text(part)):
-                    yield Said(say, text)
+                    yield Utterance(say, text)
                 case "tool_use":
                     yield self.said_call(part.get("id"), part.get("name"), part.get("input"))
                 case "tool_result":
                     name, flag = values.text(part.get("toolUseId")), part.get("isError")
                     failed = flag if isinstance(flag, bool) else None
-                    yield Said(Say.RESULT, values.text(part.get("content")), call=name, failed=failed)
+                    yield Utterance(Say.RESULT, values.text(part.get("content")), call=name, failed=failed)
 
 
 def _is_gencode(document: Any) -> bool:

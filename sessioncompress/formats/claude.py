@@ -11,7 +11,7 @@ from sys import intern
 from typing import Any
 
 from sessioncompress.core import model
-from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
+from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Say, Summary, Utterance, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Shape
 from sessioncompress.core.splice import REMOVED
@@ -106,7 +106,7 @@ class ClaudeReader(base.Reader):
         may = b'"user"' in raw and (b'"tool_result"' not in raw or b'"text"' in raw)
         return may or b'"queued_command"' in raw
 
-    def said(self, entry: Entry) -> Iterator[Said]:
+    def said(self, entry: Entry) -> Iterator[Utterance]:
         message = values.fields(entry.get("message"))
         content = message.get("content")
         if entry.get("isSidechain") or entry.get("isMeta"):
@@ -118,12 +118,12 @@ class ClaudeReader(base.Reader):
                     yield from self._answered(content)
             case "user" if entry.get("isCompactSummary"):
                 if summary := _unframed(values.words(content)):
-                    yield Said(Say.SUMMARY, summary)
+                    yield Utterance(Say.SUMMARY, summary)
             case "user":
                 for _, part in values.parts(content):
                     if part.get("type") == "tool_result":
                         text, failed = values.words(part.get("content")), part.get("is_error") is True
-                        yield Said(Say.RESULT, text, call=values.text(part.get("tool_use_id")), failed=failed)
+                        yield Utterance(Say.RESULT, text, call=values.text(part.get("tool_use_id")), failed=failed)
                 yield from self._prompt(entry, values.words(content), entry)
             case "attachment":
                 attached = values.fields(entry.get("attachment"))
@@ -131,15 +131,15 @@ class ClaudeReader(base.Reader):
                 if attached.get("type") == "queued_command" and not attached.get("isMeta"):
                     yield from self._prompt(entry, values.words(attached.get("prompt")), attached)
 
-    def _answered(self, content: Any) -> Iterator[Said]:
+    def _answered(self, content: Any) -> Iterator[Utterance]:
         for part in [{"type": "text", "text": content}] if isinstance(content, str) else values.items(content):
             kind, text = values.type_of(part), values.part_text(part)
             if kind == "text" and text.strip():
-                yield Said(Say.ANSWER, text)
+                yield Utterance(Say.ANSWER, text)
             elif kind == "tool_use":
                 yield self.said_call(part.get("id"), part.get("name"), part.get("input"))
 
-    def _prompt(self, entry: Entry, text: str, holder: Mapping[str, Any]) -> Iterator[Said]:
+    def _prompt(self, entry: Entry, text: str, holder: Mapping[str, Any]) -> Iterator[Utterance]:
         """Read the user's own words, a command that the user ran, or that command's output."""
         text = _without_notes(text)
         if not text.strip() or not _is_persons(holder):
@@ -148,14 +148,14 @@ class ClaudeReader(base.Reader):
             yield self.said_call(entry.get("uuid"), "Bash", {"command": _tagged(text, "bash-input")})
         elif text.startswith("<bash-stdout>"):
             printed = _tagged(text, "bash-stdout") + _tagged(text, "bash-stderr")
-            yield Said(Say.RESULT, printed, call=values.text(entry.get("parentUuid")))
+            yield Utterance(Say.RESULT, printed, call=values.text(entry.get("parentUuid")))
         elif text.startswith(("<command-message>", "<command-name>")):
             name, given_to_it = _tagged(text, "command-name"), _tagged(text, "command-args")
             # A built-in command begins with its name. It has content only with arguments.
             if name and (given_to_it or text.startswith("<command-message>")):
-                yield Said(Say.PROMPT, f"/{name.removeprefix('/')} {given_to_it}".rstrip())
+                yield Utterance(Say.PROMPT, f"/{name.removeprefix('/')} {given_to_it}".rstrip())
         elif not text.startswith(_NOT_WORDS):
-            yield Said(Say.PROMPT, text)
+            yield Utterance(Say.PROMPT, text)
 
     def _assistant(self, raw: bytes, names: tuple[str, str], entry: Entry, message: Entry) -> Line:
         response = intern(values.text(message.get("id")))

@@ -9,7 +9,7 @@ from sys import intern
 from typing import Any
 
 from sessioncompress.core import marker, model
-from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
+from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Say, Summary, Utterance, Written
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.core.lines import Lines, without_taken_back
 from sessioncompress.core.model import PLAIN, SKILL_FILE, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Tie
@@ -143,7 +143,7 @@ class RolloutReader(base.Reader):
                     return self._checkpoint(raw, payload, values.items(history))
         return line_of(raw, Role.OTHER)
 
-    def said(self, entry: Entry) -> Iterator[Said]:
+    def said(self, entry: Entry) -> Iterator[Utterance]:
         payload = values.fields(entry.get(_PAYLOAD))
         kind = values.text(payload.get("type"))
         match entry.get("type"):
@@ -161,14 +161,14 @@ class RolloutReader(base.Reader):
             case "response_item" if kind in _RESULTS:
                 yield _said_result(payload)
 
-    def _said_before(self, payload: Mapping[str, Any]) -> Iterator[Said]:
+    def _said_before(self, payload: Mapping[str, Any]) -> Iterator[Utterance]:
         """Yield a summary, and the prompts that Codex's compaction keeps before it; a sealed summary gives only those.
 
         In our checkpoints, the kept items follow the summary.
         """
         written = values.text(payload.get("message")).removeprefix(PREFIX)
         if written.strip():
-            yield Said(Say.SUMMARY, written)
+            yield Utterance(Say.SUMMARY, written)
         is_behind = False
         for item in map(values.fields, values.items(payload.get("replacement_history"))):
             is_message = item.get("type") == "message"
@@ -311,14 +311,14 @@ def wrapped(output: str) -> str | None:
     return text if isinstance(text, str) and isinstance(found.get("metadata"), dict) else None
 
 
-def _said_in(item: Mapping[str, Any]) -> Iterator[Said]:
+def _said_in(item: Mapping[str, Any]) -> Iterator[Utterance]:
     if item.get("role") == "assistant":
-        yield from (Said(Say.ANSWER, text) for text in _texts_of(item) if text.strip())
+        yield from (Utterance(Say.ANSWER, text) for text in _texts_of(item) if text.strip())
     elif item.get("role") == "user" and (words := _words_of(item)):
-        yield Said(Say.PROMPT, "\n".join(words))
+        yield Utterance(Say.PROMPT, "\n".join(words))
 
 
-def _said_result(item: Mapping[str, Any]) -> Said:
+def _said_result(item: Mapping[str, Any]) -> Utterance:
     output, status = item.get("output"), None
     if not isinstance(output, str):
         text = "\n".join(values.part_text(part) for part in values.items(output) if values.part_text(part))
@@ -334,7 +334,7 @@ def _said_result(item: Mapping[str, Any]) -> Said:
         failed = int(reported[1]) != 0
     elif text.startswith(_FAILED):
         failed = True
-    return Said(Say.RESULT, text, call=values.text(item.get("call_id")), failed=failed)
+    return Utterance(Say.RESULT, text, call=values.text(item.get("call_id")), failed=failed)
 
 
 def _reasoning(raw: bytes, item: Mapping[str, Any], kind: str, response: str, ordered: bool) -> Line:

@@ -65,7 +65,7 @@ _NUMBERED: Final = re.compile(rb'\{"timestamp":"[^"\\]{0,64}","ordinal":(\d{1,18
 _OFFSET: Final = re.compile(rb'"end_byte_offset":( *\d{1,20})')
 
 
-class Places(NamedTuple):
+class Offsets(NamedTuple):
     """The offset of the first line with a wanted number or a higher one; the file's size, and its highest number."""
 
     starts: dict[int, int]
@@ -77,7 +77,7 @@ class Places(NamedTuple):
         return self.starts.get(number, self.size)
 
 
-def _places(fd: int, wanted: Iterable[int]) -> Places:
+def _places(fd: int, wanted: Iterable[int]) -> Offsets:
     waiting = sorted(wanted, reverse=True)
     size, at, last, line = os.fstat(fd).st_size, 0, -1, -1
     starts: dict[int, int] = {}
@@ -90,7 +90,7 @@ def _places(fd: int, wanted: Iterable[int]) -> Places:
                 while waiting and waiting[-1] <= number:
                     starts[waiting.pop()] = at
             at += len(raw)
-    return Places(starts, size, last)
+    return Offsets(starts, size, last)
 
 
 def _begins(fd: int, number: int, place: int) -> bool:
@@ -331,8 +331,8 @@ class CodexPointers(Pointers):
                 each.empty(numbers, said)
                 each.commit()
 
-    def _indexes(self, opened: ExitStack, databases: Iterable[Path], *, writing: bool) -> list[_Rows]:
-        rows = (_Rows(each, self._id, self.path, writing=writing) for each in databases)
+    def _indexes(self, opened: ExitStack, databases: Iterable[Path], *, writing: bool) -> list[_IndexRows]:
+        rows = (_IndexRows(each, self._id, self.path, writing=writing) for each in databases)
         return [opened.enter_context(closing(each)) for each in rows]
 
     def _base(self, when: int) -> CodexPointers | None:
@@ -484,7 +484,7 @@ def _long_texts(value: Any) -> Iterator[tuple[Any, Any]]:
             waiting.append(each)
 
 
-class _Rows:
+class _IndexRows:
     """The rows of one rollout in an index, in a transaction that is rolled back unless commit() is called.
 
     Raises InUse if the index is busy, Refused if its schema is unknown.
@@ -525,7 +525,7 @@ class _Rows:
         with self._saying():
             return {(number, place) for *_, number, place in self._places()}
 
-    def changes(self, places: Places, *, was_read: bool) -> list[tuple[str, tuple[str | int, int]]]:
+    def changes(self, places: Offsets, *, was_read: bool) -> list[tuple[str, tuple[str | int, int]]]:
         """Return the statements that correct the rows, with their parameters.
 
         If offsets were wrong in a file that Codex read in this state (`was_read`), it continued at a wrong place. So it
@@ -550,7 +550,7 @@ class _Rows:
                     found.append((_SET % (table, column), (places.of(number), row)))
         return found
 
-    def change(self, places: Places, *, was_read: bool) -> None:
+    def change(self, places: Offsets, *, was_read: bool) -> None:
         """Change the rows; commit() makes that durable."""
         with self._saying():
             if not self._database.in_transaction:
@@ -630,17 +630,17 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _wanted(indexes: Iterable[_Rows], children: Iterable[tuple[Path, _Header]]) -> set[int]:
+def _wanted(indexes: Iterable[_IndexRows], children: Iterable[tuple[Path, _Header]]) -> set[int]:
     rows = {number for each in indexes for number, _ in each.known()}
     return rows.union(header.number for _, header in children)
 
 
-def _commit(indexes: Iterable[_Rows]) -> None:
+def _commit(indexes: Iterable[_IndexRows]) -> None:
     for each in indexes:
         each.commit()
 
 
-def _point(children: Iterable[tuple[Path, _Header]], places: Places) -> None:
+def _point(children: Iterable[tuple[Path, _Header]], places: Offsets) -> None:
     """Overwrite the offsets in the headers of forks in place; the files' sizes and times stay."""
     for path, _ in children:
         header = _header(path)

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from sessioncompress.core import model
-from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
+from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Say, Summary, Utterance, Written
 from sessioncompress.core.model import PLAIN, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Treatment
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats import base, values
@@ -74,26 +74,26 @@ class CopilotReader(base.Reader):
     def may_prompt(self, raw: bytes) -> bool:
         return b'"user.message"' in raw
 
-    def said(self, entry: Entry) -> Iterator[Said]:
+    def said(self, entry: Entry) -> Iterator[Utterance]:
         """Yield the utterances in an event, ignoring subagents."""
         kind, data = entry.get("type"), values.fields(entry.get(_DATA))
         if entry.get("agentId"):
             return
         text = values.text(data.get("content"))
         if kind == "user.message" and _asks(entry, data) and text.strip():
-            yield Said(Say.PROMPT, text)
+            yield Utterance(Say.PROMPT, text)
         elif kind == "assistant.message":
             if text.strip():
-                yield Said(Say.ANSWER, text)
+                yield Utterance(Say.ANSWER, text)
             for _, made in values.parts(data.get("toolRequests")):
                 yield self.said_call(made.get("toolCallId"), made.get("name"), _given(made.get("arguments")))
         elif kind == "tool.execution_complete":
             text = values.text(values.at(data, ("result", "content"))) or values.text(
                 values.at(data, ("error", "message"))
             )
-            yield Said(Say.RESULT, text, call=values.text(data.get("toolCallId")), failed=_failed(data))
+            yield Utterance(Say.RESULT, text, call=values.text(data.get("toolCallId")), failed=_failed(data))
         elif summary := _summary(entry):
-            yield Said(Say.SUMMARY, summary)
+            yield Utterance(Say.SUMMARY, summary)
 
     def _answer(self, line: Line, data: Mapping[str, Any]) -> Line:
         blocks: list[Block] = []

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from sessioncompress.core import model
-from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
+from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Say, Summary, Utterance, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role, Shape
 from sessioncompress.core.splice import REMOVED
@@ -101,7 +101,7 @@ class GeminiReader(base.Reader):
         is_turn = _asks(text) if text.strip() else any(part and "text" not in part for _, part in parts)
         return line_of(raw, Role.USER if is_turn else Role.OTHER, blocks, name, reads=len(text))
 
-    def said(self, entry: Entry) -> Iterator[Said]:
+    def said(self, entry: Entry) -> Iterator[Utterance]:
         """Yield the utterances in a message; results may occur both with their calls and in their own message."""
         content = entry.get("content")
         if entry.get("type") == "gemini":
@@ -111,18 +111,18 @@ class GeminiReader(base.Reader):
                 yield from _given_back(part)
             text = text_of(content)
             if snapshot := _snapshot_in(text):
-                yield Said(Say.SUMMARY, snapshot)
+                yield Utterance(Say.SUMMARY, snapshot)
             elif _asks(text):
-                yield Said(Say.PROMPT, text)
+                yield Utterance(Say.PROMPT, text)
 
-    def _said(self, entry: Mapping[str, Any], parts: Sequence[Any]) -> Iterator[Said]:
+    def _said(self, entry: Mapping[str, Any], parts: Sequence[Any]) -> Iterator[Utterance]:
         calls = [made for _, made in values.parts(entry.get("toolCalls"))]
         names = [made.get("id") for made in calls]
         for part in parts:
             text = part if isinstance(part, str) else values.part_text(part)
             thought = bool(values.fields(part).get("thought"))
             if text and not thought and text != THANKS:
-                yield Said(Say.ANSWER, text)
+                yield Utterance(Say.ANSWER, text)
             asks = values.fields(values.fields(part).get("functionCall"))
             if asks and asks.get("id") not in names:
                 yield self.said_call(asks.get("id"), asks.get("name"), asks.get("args"))
@@ -130,7 +130,7 @@ class GeminiReader(base.Reader):
             yield self.said_call(made.get("id"), made.get("name"), made.get("args"))
             name, result = values.text(made.get("id")), made.get("result")
             if isinstance(result, str):
-                yield Said(Say.RESULT, result, call=name, failed=_failed(made.get("status"), result))
+                yield Utterance(Say.RESULT, result, call=name, failed=_failed(made.get("status"), result))
             found = [each for _, part in values.parts(result) for each in _given_back(part)]
             # After a resume, each of several calls holds the results of all.
             for each in found if len(found) == 1 else [one for one in found if one.call == name]:
@@ -256,13 +256,13 @@ def _thoughts_of(entry: Entry, parts: _Parts, calls: Mapping[str, Call]) -> list
     return blocks
 
 
-def _given_back(part: Mapping[str, Any]) -> Iterator[Said]:
+def _given_back(part: Mapping[str, Any]) -> Iterator[Utterance]:
     answer = values.fields(part.get("functionResponse"))
     if answer:
         response = values.fields(answer.get("response"))
         text = next((each for key in ("output", "error") if (each := values.text(response.get(key)))), "")
         failed = True if "error" in response else _failed(None, text)
-        yield Said(Say.RESULT, text, call=values.text(answer.get("id")), failed=failed)
+        yield Utterance(Say.RESULT, text, call=values.text(answer.get("id")), failed=failed)
 
 
 def _failed(status: Any, text: str) -> bool | None:

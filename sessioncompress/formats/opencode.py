@@ -10,7 +10,7 @@ from typing import Any
 from xxhash import xxh3_128_intdigest
 
 from sessioncompress.core import marker, model
-from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
+from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Say, Summary, Utterance, Written
 from sessioncompress.core.model import Answer, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role, Tie
 from sessioncompress.core.references import attached
 from sessioncompress.core.splice import REMOVED, Added
@@ -112,7 +112,7 @@ class OpenCodeReader(base.Reader):
         reads += io + (values.CALL + values.RESULT) * len(calls)
         return line_of(raw, role, blocks, name, calls=calls, io=io, reads=reads, facts=facts)
 
-    def said(self, entry: Entry) -> Iterator[Said]:
+    def said(self, entry: Entry) -> Iterator[Utterance]:
         info = values.fields(entry.get("info"))
         error = values.fields(info.get("error"))
         # An answer with any other error is not sent again.
@@ -123,21 +123,21 @@ class OpenCodeReader(base.Reader):
             if info["role"] == "user":
                 # The agent itself wrote synthetic parts, and no model reads ignored ones.
                 if text and not (part.get("synthetic") or part.get("ignored")):
-                    yield Said(Say.PROMPT, text)
+                    yield Utterance(Say.PROMPT, text)
             elif text:
-                yield Said(Say.SUMMARY if info.get("summary") is True else Say.ANSWER, text)
+                yield Utterance(Say.SUMMARY if info.get("summary") is True else Say.ANSWER, text)
             elif part.get("type") == "tool":
                 yield from self._said_tool(part, values.fields(part.get("state")))
 
-    def _said_tool(self, part: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Said]:
+    def _said_tool(self, part: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Utterance]:
         name = values.text(part.get("callID"))
         yield self.said_call(name, part.get("tool"), state.get("input"))
         if state.get("status") == "error":
-            yield Said(Say.RESULT, values.text(state.get("error")), call=name, failed=True)
+            yield Utterance(Say.RESULT, values.text(state.get("error")), call=name, failed=True)
         elif state.get("status") == "completed":
             code = values.fields(state.get("metadata")).get("exit")
             failed = isinstance(code, int) and code != 0
-            yield Said(Say.RESULT, values.text(state.get("output")), call=name, failed=failed)
+            yield Utterance(Say.RESULT, values.text(state.get("output")), call=name, failed=failed)
 
 
 def _put_in(parts: Sequence[_Part], blocks: list[Block]) -> int:

@@ -18,7 +18,7 @@ import orjson
 from xxhash import xxh3_64_hexdigest, xxh3_128_hexdigest
 
 from sessioncompress.core import model
-from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, NewSession, Said, Say, Summary, Written
+from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, NewSession, Say, Summary, Utterance, Written
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Facts, JsonPath, Kind, Line, Purpose, Role, Shape, Tie
@@ -141,41 +141,41 @@ class PiReader(base.Reader):
         role = Role.USER if self._asks(message) else Role.OTHER
         return line_of(raw, role, blocks, *names, calls=calls, io=io, reads=reads, facts=facts)
 
-    def said(self, entry: Entry) -> Iterator[Said]:
+    def said(self, entry: Entry) -> Iterator[Utterance]:
         kind, message = entry.get("type"), values.fields(entry.get("message"))
         role = message.get("role")
         if kind in _SUMMARIES or (kind == "message" and role in _SUMMARIES):
             if text := _without_files(values.text(entry.get("summary")) or values.text(message.get("summary"))):
-                yield Said(Say.SUMMARY, text)
+                yield Utterance(Say.SUMMARY, text)
         elif kind == "context_edit" and (text := values.text(values.fields(entry.get("replacement")).get("content"))):
             # A plain string replaces a prompt; replacements of answers and results are parts.
-            yield Said(Say.PROMPT, text)
+            yield Utterance(Say.PROMPT, text)
         elif kind == "custom_message" and entry.get("customType") == "handoff":
             if text := values.words(entry.get("content")):
-                yield Said(Say.SUMMARY, text)
+                yield Utterance(Say.SUMMARY, text)
         elif kind != "message":
             return
         elif role == "user":
             if text := values.words(message.get("content")):
-                yield Said(Say.PROMPT, text)
+                yield Utterance(Say.PROMPT, text)
         elif role == "assistant":
             yield from self._answered(message)
         elif role == "toolResult":
             name, text = values.text(message.get("toolCallId")), values.words(message.get("content"))
-            yield Said(Say.RESULT, text, call=name, failed=_has_failed(message))
+            yield Utterance(Say.RESULT, text, call=name, failed=_has_failed(message))
         elif role in ("bashExecution", "pythonExecution") and message.get("excludeFromContext") is not True:
             name, code = values.text(entry.get("id")), message.get("exitCode")
             failed = True if message.get("cancelled") is True else code != 0 if isinstance(code, int) else None
             given = {"command": values.text(message.get("command") or message.get("code"))}
-            yield Said(Say.CALL, tool="bash", call=name, purpose=Purpose.COMMAND, given=given)
-            yield Said(Say.RESULT, values.text(message.get("output")), call=name, failed=failed)
+            yield Utterance(Say.CALL, tool="bash", call=name, purpose=Purpose.COMMAND, given=given)
+            yield Utterance(Say.RESULT, values.text(message.get("output")), call=name, failed=failed)
 
-    def _answered(self, message: Mapping[str, Any]) -> Iterator[Said]:
+    def _answered(self, message: Mapping[str, Any]) -> Iterator[Utterance]:
         for _, part in values.parts(message.get("content")) if message.get("stopReason") not in values.STOPS else ():
             if part.get("type") == "toolCall":
                 yield self.said_call(part.get("id"), part.get("name"), part.get("arguments"))
             elif part.get("type") == "text" and (text := values.part_text(part)):
-                yield Said(Say.ANSWER, text)
+                yield Utterance(Say.ANSWER, text)
 
     def _result(self, raw: bytes, names: tuple[str, str], message: Entry) -> Line:
         tool = intern(values.text(message.get("toolName")))

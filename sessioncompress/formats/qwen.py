@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sessioncompress.core import model
-from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Said, Say, Summary, Written
+from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Say, Summary, Utterance, Written
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import Answer, Block, JsonPath, Kind, Line, Purpose, Role, Shape
 from sessioncompress.core.splice import REMOVED
@@ -65,7 +65,7 @@ class QwenReader(gemini.GeminiReader):
             line = line._replace(role=Role.CHECKPOINT, reads=sum(len(gemini.text_of(each)) for each in history))
         return line._replace(blocks=line.blocks + tuple(_copies(entry, line)))
 
-    def said(self, entry: Entry) -> Iterator[Said]:
+    def said(self, entry: Entry) -> Iterator[Utterance]:
         """Yield the utterances in a record, without what the agent itself added to its summary, such as files."""
         kind, content = entry.get("type"), _message(entry)["content"]
         if kind == "assistant":
@@ -76,11 +76,11 @@ class QwenReader(gemini.GeminiReader):
                 if said.say is Say.RESULT:
                     yield said._replace(failed=failed or said.failed)
         elif kind == "user" and entry.get("subtype") in _WORDS and (text := gemini.text_of(content)).strip():
-            yield Said(Say.PROMPT, text)
+            yield Utterance(Say.PROMPT, text)
         elif history := _compressed(entry):
             text = gemini.text_of(history[0]).removesuffix(_GO_ON).strip()
             if text:
-                yield Said(Say.SUMMARY, text)
+                yield Utterance(Say.SUMMARY, text)
 
 
 def _message(entry: Entry) -> Entry:

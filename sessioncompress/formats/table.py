@@ -28,7 +28,7 @@ FIRST_BYTES = 4096
 """Bytes of a file that are read to detect what it may be: the signs of a session are at its beginning."""
 
 
-class _Said(Struct, frozen=True):
+class _AgentWords(Struct, frozen=True):
     """Words for errors and documents: whose sessions these are, the versions with which CI resumes them, their kind."""
 
     agents: str
@@ -37,7 +37,7 @@ class _Said(Struct, frozen=True):
     since: str = ""
 
 
-class _Row(Struct, frozen=True):
+class _AgentRow(Struct, frozen=True):
     """One agent: its names, and the module and class of its format."""
 
     name: str
@@ -49,7 +49,7 @@ class _Row(Struct, frozen=True):
     sign: tuple[str, str | None]
     """A key (and its value, if that matters) of one of the first entries, or outside the messages, of every session."""
 
-    said: _Said
+    said: _AgentWords
 
     keys: tuple[bytes, ...] = ()
     others: tuple[bytes, ...] = ()
@@ -95,12 +95,12 @@ class _Row(Struct, frozen=True):
 
 
 TABLE = (
-    _Row(
+    _AgentRow(
         "pi",
         ("pi-mono", "pi-coding-agent", "gitclaw"),
         "pi.Pi",
         ("type", "session"),
-        _Said("pi, GitClaw", "0.74.2, 0.87.1; 1.5.2 reads them back"),
+        _AgentWords("pi, GitClaw", "0.74.2, 0.87.1; 1.5.2 reads them back"),
         # Its forks begin alike, and so does a harness of DeepSeek's.
         keys=(b'"type":"session"', b'"id"', b'"timestamp"', b'"cwd"'),
         others=(b'"createdAt"', b'"seq"'),
@@ -108,12 +108,12 @@ TABLE = (
         folders=(("PI_CODING_AGENT_DIR", "~/.pi/agent", "sessions/*"), ("PI_CODING_AGENT_SESSION_DIR", "", "")),
         frees=(b"", 0.59),
     ),
-    _Row(
+    _AgentRow(
         "oh-my-pi",
         ("omp",),
         "pi.OhMyPi",
         ("type", "session"),
-        _Said("oh-my-pi", "18.2.3"),
+        _AgentWords("oh-my-pi", "18.2.3"),
         # It also obeys pi's variable; the sessions that it writes there are found there. XDG_DATA_HOME has no `agent`.
         folders=(
             ("OMP_CODING_AGENT_DIR", "~/.omp/agent", "sessions/*"),
@@ -124,12 +124,12 @@ TABLE = (
         is_relative=True,
         frees=(b'"toolResult"', 0.65),
     ),
-    _Row(
+    _AgentRow(
         "openclaw",
         ("clawdbot", "moltbot"),
         "pi.OpenClaw",
         ("type", "session"),
-        _Said(
+        _AgentWords(
             "OpenClaw",
             "2026.9.6, by hand",
             "rows of its database; JSON lines until mid-2026",
@@ -144,12 +144,12 @@ TABLE = (
         is_relative=True,
         frees=(b"", 0.26),
     ),
-    _Row(
+    _AgentRow(
         "claude-code",
         ("claude", "cc"),
         "claude.ClaudeCode",
         ("parentUuid", None),
-        _Said("Claude Code", "2.1.100, 2.1.332", "JSON lines; those of its subagents too"),
+        _AgentWords("Claude Code", "2.1.100, 2.1.332", "JSON lines; those of its subagents too"),
         keys=(b'"parentUuid"', b'"sessionId"', b'"type"'),
         others=(b'"parts"',),
         compactions=(b'"subtype":"compact_boundary"',),
@@ -160,56 +160,56 @@ TABLE = (
         sweep=("settings.json", "cleanupPeriodDays"),
         frees=(b'"tool_result"', 0.8),
     ),
-    _Row(
+    _AgentRow(
         "codex",
         ("codex-cli",),
         "codex.Codex",
         ("type", "session_meta"),
-        _Said("Codex CLI", "0.169.0", "JSON lines: rollouts that begin with `session_meta`"),
+        _AgentWords("Codex CLI", "0.169.0", "JSON lines: rollouts that begin with `session_meta`"),
         keys=(b'"type":"session_meta"', b'"timestamp"', b'"payload"', b'"cwd"'),
         compactions=(b'"type":"compacted"',),
         folders=(("CODEX_HOME", "~/.codex", "sessions/*/*/*"), ("CODEX_HOME", "~/.codex", "archived_sessions")),
         is_indexed=True,
         frees=(b'_output"', 0.88),
     ),
-    _Row(
+    _AgentRow(
         "gemini",
         ("gemini-cli",),
         "gemini.Gemini",
         ("projectHash", None),
-        _Said("Gemini CLI", "0.61.0", "JSON lines (`.jsonl`); one JSON document (`.json`) in earlier versions"),
+        _AgentWords("Gemini CLI", "0.61.0", "JSON lines (`.jsonl`); one JSON document (`.json`) in earlier versions"),
         keys=(b'"sessionId"', b'"projectHash"'),
         compactions=(b"<state_snapshot>",),
         is_document=True,
         folders=(("GEMINI_CLI_HOME", "~", ".gemini/tmp/*/chats"),),
         sweep=(".gemini/settings.json", "general", "sessionRetention", "maxAge"),
     ),
-    _Row(
+    _AgentRow(
         "qwen",
         ("qwen-code",),
         "qwen.Qwen",
         ("parentUuid", None),
-        _Said("Qwen Code", "0.24.4"),
+        _AgentWords("Qwen Code", "0.24.4"),
         keys=(b'"uuid"', b'"parentUuid"', b'"sessionId"', b'"message":{"role":"user","parts"'),
         compactions=(b'"subtype":"chat_compression"',),
         folders=(("QWEN_RUNTIME_DIR", "", "projects/*/chats"), ("QWEN_HOME", "~/.qwen", "projects/*/chats")),
     ),
-    _Row(
+    _AgentRow(
         "copilot",
         ("copilot-cli", "github-copilot"),
         "copilot.Copilot",
         ("type", "session.start"),
-        _Said("GitHub Copilot CLI", "1.0.102", "JSON lines: `events.jsonl`"),
+        _AgentWords("GitHub Copilot CLI", "1.0.102", "JSON lines: `events.jsonl`"),
         keys=(b'"type":"session.start"', b'"sessionId"', b'"copilotVersion"'),
         compactions=(b'"type":"session.compaction_complete"',),
         folders=(("COPILOT_HOME", "~/.copilot", "session-state/*"),),
     ),
-    _Row(
+    _AgentRow(
         "opencode",
         ("kilo", "kilocode"),
         "opencode.OpenCode",
         ("info", None),
-        _Said("OpenCode", "1.18.34", "rows of its database, or Kilo's; or one JSON document, as exported"),
+        _AgentWords("OpenCode", "1.18.34", "rows of its database, or Kilo's; or one JSON document, as exported"),
         keys=(b'"info"', b'"projectID"', b'"directory"'),
         compactions=(b'"type": "compaction"',),
         is_document=True,
@@ -219,23 +219,23 @@ TABLE = (
             ("OPENCODE_DB", "", ""),
         ),
     ),
-    _Row(
+    _AgentRow(
         "gencode",
         ("gen",),
         "chat.GenCode",
         ("metadata", None),
-        _Said("gencode", "not: it is on no registry any more", "one JSON document", since="0.4"),
+        _AgentWords("gencode", "not: it is on no registry any more", "one JSON document", since="0.4"),
         keys=(b'"metadata"', b'"createdAt"', b'"provider"', b'"cwd"'),
         is_document=True,
         folders=(("", "~/.gen", "sessions"),),
     ),
     # It names no agent, so it has no first keys: a file found by chance may be anything.
-    _Row(
+    _AgentRow(
         "openai-chat",
         ("openai", "chat"),
         "chat.Chat",
         ("role", None),
-        _Said(
+        _AgentWords(
             "a chat in OpenAI's form",
             "not: they name no agent",
             "JSON lines, one message each; or one JSON document: a list, or an object with `messages`",
@@ -334,7 +334,7 @@ def agent_named(name: str, among: Sequence[str] = NAMES) -> str:
 
 
 @cache
-def _made(row: _Row) -> Format:
+def _made(row: _AgentRow) -> Format:
     module, _, kind = row.made_by.partition(".")
     made: Format = getattr(import_module(f"sessioncompress.formats.{module}"), kind)()
     return made

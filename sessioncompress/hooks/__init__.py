@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 AGENTS = {
-    "claude-code": "settings.Claude",
-    "codex": "settings.Codex",
-    "gemini": "settings.Gemini",
-    "opencode": "extension.OpenCode",
-    "pi": "extension.Pi",
-    "qwen": "settings.Qwen",
+    "claude-code": "settings.ClaudeHook",
+    "codex": "settings.CodexHook",
+    "gemini": "settings.GeminiHook",
+    "opencode": "extension.OpenCodeHook",
+    "pi": "extension.PiHook",
+    "qwen": "settings.QwenHook",
 }
 """Maps agents, named as in formats/table.py, to the classes of their hooks."""

@@ -63,7 +63,7 @@ def _list_in(text: str, form: re.Pattern[str]) -> tuple[str, ...]:
     return tuple(map(str, listed)) if isinstance(listed, list) else ()
 
 
-class Pi(Extension):
+class PiHook(Extension):
     """pi, which loads the file in every project."""
 
     title = "pi"
@@ -72,7 +72,7 @@ class Pi(Extension):
     below = "extensions/sessioncompress.ts"
 
 
-class OpenCode(Extension):
+class OpenCodeHook(Extension):
     """OpenCode. It keeps its sessions in a database, so only the guard runs and nothing is compressed."""
 
     title = "OpenCode"

@@ -214,7 +214,7 @@ class Settings(AgentHooks):
         return f"Correct it, or name another folder with {self.elsewhere}."
 
 
-class Claude(Settings):
+class ClaudeHook(Settings):
     """Claude Code."""
 
     title = "Claude Code"
@@ -225,7 +225,7 @@ class Claude(Settings):
     below = "settings.json"
 
 
-class Codex(Settings):
+class CodexHook(Settings):
     """Codex CLI. Its `config.toml` records which hooks it trusts; we only read it."""
 
     title = "Codex CLI"
@@ -264,7 +264,7 @@ _COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"?|//[^\r\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/
 _NO_LINE_END = re.compile(r"[^\r\n]")
 
 
-class Gemini(Settings):
+class GeminiHook(Settings):
     """Gemini CLI, whose settings may have comments."""
 
     title = "Gemini CLI"
@@ -294,7 +294,7 @@ class Gemini(Settings):
         return "hooksConfig.disabled in it lists them" if named else ""
 
 
-class Qwen(Gemini):
+class QwenHook(GeminiHook):
     """Qwen Code: Gemini CLI's settings with Claude Code's events."""
 
     title = "Qwen Code"

@@ -22,7 +22,7 @@ from sessioncompress.operations.user_commands import CANCELED, others_sum_up, su
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.summary import Status, Summarized
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.store.records import Command
+from sessioncompress.store.records import RunKind
 
 
 class BranchStats(Summarized, frozen=True, rename="camel"):
@@ -43,7 +43,7 @@ class BranchStats(Summarized, frozen=True, rename="camel"):
         return self.status in (Status.SUMMARIZED, Status.WOULD_SUMMARIZE)
 
 
-class Place(Struct, frozen=True, rename="camel"):
+class BranchPoint(Struct, frozen=True, rename="camel"):
     """An entry that the user can go back to, and its last words.
 
     `kind` is "leaf" if it ends a branch, "fork" if several branches start after it, or "turn" if it ends a turn on the
@@ -84,7 +84,9 @@ def summarize_branch(
     return replace(stats, warning=warning)
 
 
-def places(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None, named: bool = True) -> list[Place]:
+def places(
+    path: Path | str, policy: Policy = BALANCED, *, form: str | None = None, named: bool = True
+) -> list[BranchPoint]:
     """List the leaves, forks and live turns of a session in order. Raises as summarize_branch() does."""
     with opened(Path(path), policy, writing=False, form=form, named=named) as session:
         with session.refusing():
@@ -97,7 +99,7 @@ def places(path: Path | str, policy: Policy = BALANCED, *, form: str | None = No
         kinds |= dict.fromkeys(leaves, "leaf")
         on_path = frozenset(live)
         return [
-            Place(
+            BranchPoint(
                 lines.ids[number],
                 kind,
                 number in on_path,
@@ -161,7 +163,7 @@ def _summarize(session: Opened, to: str, instructions: str, *, dry_run: bool, se
         if dry_run:
             return stats, b""
         # The rule of a compaction is its cut rule; a branch has none.
-        size = session.commit(draft, told.summary, "branch", (before, after), Command.BRANCH)
+        size = session.commit(draft, told.summary, "branch", (before, after), RunKind.BRANCH)
         return replace(stats, size_after=size, run=session.run_id), draft.record
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sessioncompress.core import jsonl
-from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.checkpoint import Say, Utterance
 from sessioncompress.core.documents import undo_of, undone
 from sessioncompress.core.jsonl import LINE_CAP, Piece
 from sessioncompress.core.marker import HEAD
@@ -27,7 +27,7 @@ from sessioncompress.pipeline.reading import row_of
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store, begins_with
 from sessioncompress.store.lock import OpenSession
-from sessioncompress.store.originals import OriginalsReader, Place
+from sessioncompress.store.originals import InFrame, OriginalsReader
 from sessioncompress.store.records import CheckpointRecord, Dropped, LineRecord
 
 _TOGETHER = 1 << 20
@@ -41,7 +41,7 @@ _NONE = frozenset[str]()
 class Leaving:
     """Stores the lines that a rewrite removes, and records their places. Without `keep`, stores nothing."""
 
-    def __init__(self, keep: Callable[[bytes], Place] | None) -> None:
+    def __init__(self, keep: Callable[[bytes], InFrame] | None) -> None:
         self._keep = keep
         self._done: list[Dropped] = []
         self._parts: list[bytes] = []
@@ -87,7 +87,7 @@ class Leaving:
         self._runs, self._parts, self._size = [], [], 0
 
 
-class Names:
+class LineDigests:
     """Identifies lines as checkpoint records do: by SHA-256 of the line and of its original."""
 
     def __init__(self, journal: Journal, originals: Path) -> None:
@@ -138,7 +138,7 @@ def left_by(session: OpenSession, journal: Journal) -> int:
         return max((numbers[state] for state in begins_with(file, numbers)), default=-1)
 
 
-class Before:
+class WithoutCheckpoints:
     """A session with checkpoints removed, newest first, and with the lines that they removed put back.
 
     `taking` are the records of checkpoints to remove, the newest of the journal. Lines appended since stay. `taken` are
@@ -155,13 +155,13 @@ class Before:
         taking: Sequence[CheckpointRecord],
     ) -> None:
         self._session, self._journal, self._originals, self._form = session, journal, originals, form
-        self._names = Names(journal, originals)
+        self._names = LineDigests(journal, originals)
         self._known = frozenset(line for each in journal.checkpoints for line in each.lines)
         replaced = (ours for each in journal.checkpoints for part in each.dropped for _, ours, _ in part.runs)
         self._wanted = self._known.union(replaced)
         self._order: list[int] = []
         """The pieces of the session in order: its own by number, and entry i of `_kept` as -1 - i."""
-        self._kept: list[tuple[Place, str, int, int]] = []
+        self._kept: list[tuple[InFrame, str, int, int]] = []
         self._found: dict[int, frozenset[str]] = {}
         """Our known hashes of each piece."""
         self._headed, self._parts, self._ends = set[int](), set[int](), dict[int, bytes]()
@@ -452,13 +452,15 @@ def _with(raw: bytes, parts: Mapping[bytes, bytes]) -> bytes:
     return b"".join(parts.get(part, part) if whole else part for _, part, whole in document.pieces())
 
 
-def before_all(session: OpenSession, journal: Journal, originals: Path) -> Before:
+def before_all(session: OpenSession, journal: Journal, originals: Path) -> WithoutCheckpoints:
     """Read a session with all checkpoints removed, if any of them dropped lines or messages."""
     left = any(each.dropped or each.removed for each in journal.checkpoints)
-    return Before(session, journal, originals, None, journal.checkpoints if left else ())
+    return WithoutCheckpoints(session, journal, originals, None, journal.checkpoints if left else ())
 
 
-def with_removed(session: OpenSession, journal: Journal, before: Before, missing: list[LineRecord]) -> list[LineRecord]:
+def with_removed(
+    session: OpenSession, journal: Journal, before: WithoutCheckpoints, missing: list[LineRecord]
+) -> list[LineRecord]:
     """Drop missing lines that a checkpoint removed from the session; restoring it brings them back.
 
     `before` is the result of before_all(). Also drop lines that got another parent when a restore removed a checkpoint,
@@ -479,7 +481,7 @@ def with_removed(session: OpenSession, journal: Journal, before: Before, missing
     return [each for each in missing if each.sha256 not in there]
 
 
-def said_first(session: OpenSession, journal: Journal, originals: Path) -> Iterator[tuple[int, Said]]:
+def said_first(session: OpenSession, journal: Journal, originals: Path) -> Iterator[tuple[int, Utterance]]:
     """Yield the messages of a session in their original form, each with its line number."""
     reader = reading.format_of(session).reader()
     with OriginalsReader(originals) as kept:

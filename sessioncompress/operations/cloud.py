@@ -196,7 +196,7 @@ class Listing(NamedTuple):
     packs: dict[str, Sized]
 
 
-class Places:
+class RemoteSessions:
     """Resolves URLs of objects and prefixes. Each prefix is listed once, on first use."""
 
     def __init__(self, urls: Sequence[str]) -> None:

@@ -24,14 +24,14 @@ from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.operations.goals import NO_GOAL, Goal
 from sessioncompress.operations.history import written_by
 from sessioncompress.operations.old_part import WENT_ON, Latest, OldPart, find_latest
-from sessioncompress.operations.summarizer import Told
+from sessioncompress.operations.summarizer import Answered
 from sessioncompress.operations.user_commands import CANCELED, others_sum_up, summed_up, tell_after
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.budget import Action
 from sessioncompress.pipeline.relatives import strangers_of
 from sessioncompress.pipeline.summary import LINES, BudgetStats, Status, Summarized, noted, recorded_now, to_json
 from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
-from sessioncompress.store.records import Command
+from sessioncompress.store.records import RunKind
 
 MANUAL = "manual"
 """The trigger of a run that didn't ask the budget."""
@@ -154,7 +154,7 @@ class _Compaction:
     def run(self, *, dry_run: bool, sends: bool) -> CompactStats:
         """Write the checkpoint, unless it isn't due, nothing can be cut, or too little is saved."""
         session = self._session
-        if (done := written_by(session.run_id, Command.COMPACT, session.store.journal)) is not None:
+        if (done := written_by(session.run_id, RunKind.COMPACT, session.store.journal)) is not None:
             before, status = session.session.size + done.saved, Status.COMPACTED
             return replace(self._unchanged(TOLD_AGAIN), status=status, size_before=before, run=session.run_id)
         if reason := triage.may_be_cached(session.session.stat, session.policy) or _not_due(self._budget):
@@ -165,10 +165,10 @@ class _Compaction:
             return self._left(found.reason)
         besides = Besides(self._goal.text, self._goal.instructions)
         old = OldPart(session, found.old, budget=session.budget(found.old), splits=found.splits, besides=besides)
-        told: Told | None = Told(old.extract)
+        told: Answered | None = Answered(old.extract)
         if others_sum_up(session.policy):
             # Check first, so that nothing is sent or asked for a session that is refused or saves too little.
-            rehearsed = self._write(found, old, Told(old.extract), dry_run=True)
+            rehearsed = self._write(found, old, Answered(old.extract), dry_run=True)
             if not rehearsed.is_compacted:
                 return rehearsed
             kind = "split-turn" if found.splits else "first"
@@ -193,7 +193,7 @@ class _Compaction:
             reason += "; compress has already shortened it: restore it first, compact it, then compress it again"
         return replace(self._unchanged(reason), unheeded=unheeded)
 
-    def _write(self, found: Cut, old: OldPart, told: Told, *, dry_run: bool) -> CompactStats:
+    def _write(self, found: Cut, old: OldPart, told: Answered, *, dry_run: bool) -> CompactStats:
         """Write the checkpoint with a summary, unless it saves too little."""
         session, read = self._session, self._session.read
         before = tokens_of(read)
@@ -234,7 +234,7 @@ class _Compaction:
                 return stats
             method, tokens_now = self._goal.method, (before, tokens)
             size = session.commit(
-                draft, summary, self._rules.keep, tokens_now, Command.COMPACT, goal=method, trigger=stats.trigger
+                draft, summary, self._rules.keep, tokens_now, RunKind.COMPACT, goal=method, trigger=stats.trigger
             )
             self.record = draft.record
             return replace(stats, size_after=size, run=session.run_id)
@@ -260,7 +260,7 @@ class _Compaction:
         """Report which of goal and instructions had no effect, and what the summary has instead."""
         goal = self._goal
         if goal.source is not None and not goal.text:
-            is_todo = goal.source is goals.Source.TODO
+            is_todo = goal.source is goals.GoalSource.TODO
             what = "its todo list has no open items" if is_todo else "it has no user request"
             yield f"{what}: {'the goal of the earlier summary stays' if old.notes.goal else 'the summary has no goal'}"
         if goal.instructions and summary.by == EXTRACTIVE and not old.heeds:

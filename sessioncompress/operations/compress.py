@@ -18,7 +18,7 @@ from sessioncompress.operations import log
 from sessioncompress.operations.history import written_by
 from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.reading import Known
-from sessioncompress.pipeline.run import Asked, Run, is_judged, judge, not_due, with_pruning
+from sessioncompress.pipeline.run import Run, RunOptions, is_judged, judge, not_due, with_pruning
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status, imitated, to_json
 from sessioncompress.policy.model import BALANCED, Budget, Policy, Rule
 from sessioncompress.store import git
@@ -26,7 +26,7 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store, has_leftovers, store_at
 from sessioncompress.store.lock import OpenSession, open_session
-from sessioncompress.store.records import Command
+from sessioncompress.store.records import RunKind
 from sessioncompress.store.recover import brought_home, check, recover
 
 TOLD_AGAIN = "done by a worker that ended before it reported: tokens and blocks are not counted"
@@ -66,7 +66,7 @@ def compress_session(
             # An earlier version may have left wrong offsets in the agent's other files.
             reading.mended(path)
         return _told_again(skipped, path, policy, run_id)
-    asked = Asked(policy, run_id or text.run_id(time.time()), dry_run, force, form)
+    asked = RunOptions(policy, run_id or text.run_id(time.time()), dry_run, force, form)
     with (
         reading.opened(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session,
         log.noting(session.path, policy, dry_run=dry_run) as note,
@@ -81,7 +81,7 @@ def compress_session(
 def _told_again(stats: CompressionStats, path: Path, policy: Policy, run_id: str) -> CompressionStats:
     if stats.is_smaller or not run_id:
         return stats
-    done = written_by(run_id, Command.COMPRESS, store_at(path, policy).journal)
+    done = written_by(run_id, RunKind.COMPRESS, store_at(path, policy).journal)
     if done is None:
         return stats
     before = stats.original_size + done.saved
@@ -91,7 +91,7 @@ def _told_again(stats: CompressionStats, path: Path, policy: Policy, run_id: str
 
 def rehearse_open(session: OpenSession, store: Store, policy: Policy, form: str | None = None) -> CompressionStats:
     """Do a dry run over an open session."""
-    asked = Asked(policy, text.run_id(time.time()), dry_run=True, force=False, form=form)
+    asked = RunOptions(policy, text.run_id(time.time()), dry_run=True, force=False, form=form)
     return _compress(session, store, asked, named=True)
 
 
@@ -99,7 +99,9 @@ def rehearse(
     known: Known, store: Store, policy: Policy, form: str | None = None, *, force: bool = False
 ) -> CompressionStats:
     """Do a dry run over a session that was already read."""
-    return _compress_known(known, store, Asked(policy, text.run_id(time.time()), dry_run=True, force=force, form=form))
+    return _compress_known(
+        known, store, RunOptions(policy, text.run_id(time.time()), dry_run=True, force=force, form=form)
+    )
 
 
 def judge_open(
@@ -132,7 +134,7 @@ def refuse_in_merge(known: Known) -> None:
         reading.refuse_in_merge(known.session)
 
 
-def _compress(session: OpenSession, store: Store, asked: Asked, *, named: bool) -> CompressionStats:
+def _compress(session: OpenSession, store: Store, asked: RunOptions, *, named: bool) -> CompressionStats:
     journal = journals.load(store.journal)
     (check if asked.dry_run else recover)(session, store, journal.lengths)
     known = reading.read_session(session, journal, asked.form, named=named)
@@ -164,7 +166,7 @@ def _out_of_reach(journal: Journal, path: Path) -> int:
     return 0
 
 
-def _compress_known(known: Known, store: Store, asked: Asked) -> CompressionStats:
+def _compress_known(known: Known, store: Store, asked: RunOptions) -> CompressionStats:
     refuse_in_merge(known)
     budget = None
     if is_judged(asked.policy):

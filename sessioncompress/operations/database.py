@@ -45,7 +45,7 @@ from sessioncompress.store.layout import (
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.machine import folder_name, make_key
 from sessioncompress.store.originals import zstd
-from sessioncompress.store.rows import Database, Events, Listed, shrink
+from sessioncompress.store.rows import Database, EventTotal, Listed, shrink
 
 T = TypeVar("T")
 
@@ -182,7 +182,7 @@ def take_events(path: Path, sessions: Iterable[Found], policy: Policy, *, dry_ru
 
     With `dry_run`, only count them.
     """
-    before, all_of = _size(path), Events()
+    before, all_of = _size(path), EventTotal()
     with Database(path, writes=not dry_run) as opened, _alone(path, opened):
         for name in (each.path.name for each in sessions):
             events = opened.events(name)
@@ -192,7 +192,7 @@ def take_events(path: Path, sessions: Iterable[Found], policy: Policy, *, dry_ru
                     file = _keep(path, name, lines)
                     lines = _read(file) if file else iter(())
                 events = events._replace(rows=opened.take_events(name, lines))
-            all_of = Events(all_of.rows + events.rows, all_of.size + events.size)
+            all_of = EventTotal(all_of.rows + events.rows, all_of.size + events.size)
     # Also if nothing moved: an agent that has the database open now may be closed at the next run.
     reason = "" if dry_run else _inside(shrink(path))
     return DatabaseStats(str(path), before, _size(path), *all_of, reason=reason)

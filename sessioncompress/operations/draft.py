@@ -22,7 +22,7 @@ from sessioncompress.core.splice import CannotSplice, edited
 from sessioncompress.errors import NOT_CHANGED, Refused
 from sessioncompress.formats.base import HEAD_LINES, CannotCheckpoint, Entry
 from sessioncompress.formats.table import detect, head_of
-from sessioncompress.operations.checkpoints import Leaving, Names
+from sessioncompress.operations.checkpoints import Leaving, LineDigests
 from sessioncompress.operations.compress import refuse_in_merge
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.plan import broken
@@ -33,8 +33,8 @@ from sessioncompress.policy.model import Policy, differences
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.layout import Store, store_of
-from sessioncompress.store.originals import Place
-from sessioncompress.store.records import CheckpointRecord, Command, RunRecord, readable, sealed
+from sessioncompress.store.originals import InFrame
+from sessioncompress.store.records import CheckpointRecord, RunKind, RunRecord, readable, sealed
 from sessioncompress.store.recover import brought_home, check, recover
 
 
@@ -136,7 +136,7 @@ class Opened:
         return Written(self.read.lines, self.entry, newest, self._raw, outer)
 
     @contextmanager
-    def draft(self, made: Checkpoint, cut: Cut, *, dry_run: bool) -> Iterator[Draft]:
+    def draft(self, made: Checkpoint, cut: Cut, *, dry_run: bool) -> Iterator[EditedSession]:
         """Write and check the new session next to this one (nowhere in a dry run); delete it unless committed."""
         document = self._document
         unended = document is None and self._ends_without_lf(made)
@@ -152,7 +152,7 @@ class Opened:
                 what = f"{going} would be removed from it, but the policy keeps no originals (keepBackup: false)"
                 raise self.refused(what, remedy)
             if document is None:
-                draft = Draft(self.known.pieces(), made, sink, unended=unended)
+                draft = EditedSession(self.known.pieces(), made, sink, unended=unended)
             else:
                 draft = DocumentDraft(document, made, sink)
                 if draft.too_large:
@@ -164,11 +164,11 @@ class Opened:
 
     def commit(
         self,
-        draft: Draft,
+        draft: EditedSession,
         summary: Summary,
         rule: str,
         tokens: tuple[int, int],
-        command: Command,
+        command: RunKind,
         goal: str = "",
         trigger: str = "",
     ) -> int:
@@ -209,7 +209,7 @@ class Opened:
             removed,
             unended=draft.unended and not dropped,
             drops=len(dropped),
-            originals=Names(self._journal, self.store.originals).originals(draft.added),
+            originals=LineDigests(self._journal, self.store.originals).originals(draft.added),
             model=summary.model,
             goal=goal,
             trigger=trigger,
@@ -236,7 +236,7 @@ class Opened:
         return True
 
 
-class Draft:
+class EditedSession:
     """The new session: the pieces of the old one with lines added and removed.
 
     `added` are the added lines, `lines` their SHA-256, `dropped` the number of removed lines. `read` is set by check().
@@ -291,7 +291,7 @@ class Draft:
                 self._first.append(piece[1])
             yield piece
 
-    def keep(self) -> tuple[str, Place] | None:
+    def keep(self) -> tuple[str, InFrame] | None:
         """Store what a restore needs in addition to the SHA-256 of the checkpoint's lines."""
         return None
 
@@ -363,7 +363,7 @@ def _by_line(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
         yield line
 
 
-class DocumentDraft(Draft):
+class DocumentDraft(EditedSession):
     """The new session if it is one document: messages may be removed, and values around them may change."""
 
     def __init__(self, document: Document, made: Checkpoint, sink: Rewrite | None) -> None:
@@ -374,7 +374,7 @@ class DocumentDraft(Draft):
         self.too_large = len(self._new) > jsonl.LINE_CAP
         self.dropped = len(made.removed)
 
-    def keep(self) -> tuple[str, Place] | None:
+    def keep(self) -> tuple[str, InFrame] | None:
         """Store what the edits remove."""
         assert self.sink is not None
         kept = undoing(self._document, self._edits).encode()

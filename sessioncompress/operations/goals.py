@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from sessioncompress.checkpoints.cut import find_cut, for_the_model
 from sessioncompress.checkpoints.notes import Notes
 from sessioncompress.checkpoints.story import as_goal
-from sessioncompress.core.checkpoint import Cut, Said, Say
+from sessioncompress.core.checkpoint import Cut, Say, Utterance
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.core.model import JsonPath, Role
 from sessioncompress.core.splice import Added, CannotSplice, splice
@@ -32,7 +32,7 @@ from sessioncompress.policy.model import Compact, CutRule, Policy
 from sessioncompress.store import disk
 
 
-class Source(StrEnum):
+class GoalSource(StrEnum):
     """The source of a goal: the session's last or first request, or the open items of its todo list."""
 
     LAST = "last"
@@ -68,7 +68,7 @@ class Goal(NamedTuple):
     """
 
     text: str = ""
-    source: Source | None = None
+    source: GoalSource | None = None
     method: Method = Method.NONE
     instructions: str = ""
     chooses_cut: bool = False
@@ -95,7 +95,7 @@ def found_in(session: Opened, wanted: Goal) -> Goal:
     return wanted._replace(text=text, method=method) if text else wanted
 
 
-def open_item(said: Iterable[tuple[int, Said]]) -> str:
+def open_item(said: Iterable[tuple[int, Utterance]]) -> str:
     """Return the todo item in progress in the last list, or else its first open item, or empty."""
     items = Notes(said, splits=False).deeds.items()
     done = ("completed", "done", "cancelled", "canceled", "deleted")

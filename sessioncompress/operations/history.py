@@ -18,13 +18,13 @@ from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import records
 from sessioncompress.store.folder import refuse_linked
-from sessioncompress.store.journal import Standing
+from sessioncompress.store.journal import ActiveRuns
 from sessioncompress.store.layout import last_line, lines_of, store_of
 from sessioncompress.store.lock import open_file
-from sessioncompress.store.records import Command, RunRecord
+from sessioncompress.store.records import RunKind, RunRecord
 
 
-class State(StrEnum):
+class RunState(StrEnum):
     """The state of a run over all its sessions."""
 
     IN_PLACE = "in place"
@@ -39,7 +39,7 @@ class SessionRun(Struct, frozen=True, rename="camel"):
     run: str
     at: str
     command: str
-    state: State
+    state: RunState
     saved: int
     saved_on_disk: int
     packed: bool = False
@@ -51,7 +51,7 @@ class RunStats(Struct, frozen=True, rename="camel"):
     run: str
     at: str
     commands: tuple[str, ...]
-    state: State
+    state: RunState
     saved: int
     saved_on_disk: int
     sessions: tuple[SessionRun, ...]
@@ -71,7 +71,7 @@ def read_runs(journal: Path, path: str = "") -> list[SessionRun]:
     again. An invalid record is skipped; `verify` reports damage. Raises SessionCompressError on system errors.
     """
     runs: list[tuple[RunRecord, int]] = []
-    standing = Standing()
+    standing = ActiveRuns()
     before = size = 0
     with failing(journal):
         refuse_linked(journal)
@@ -97,15 +97,15 @@ def read_runs(journal: Path, path: str = "") -> list[SessionRun]:
         if run.is_restore or number in standing.dead:
             continue
         saved = run.original_size - run.compressed_size
-        state, in_store = State.RESTORED, added
+        state, in_store = RunState.RESTORED, added
         if number in standing:
-            state = State.PARTLY if standing.touched(number) else State.IN_PLACE
+            state = RunState.PARTLY if standing.touched(number) else RunState.IN_PLACE
             in_store, waiting = waiting, 0
         found.append(SessionRun(path, run.id, run.at, run.command, state, saved, saved - in_store))
     return found
 
 
-def written_by(name: str, command: Command, journal: Path) -> SessionRun | None:
+def written_by(name: str, command: RunKind, journal: Path) -> SessionRun | None:
     """Return the newest run over a session if it has this id and command, else None.
 
     A worker asks this before it redoes the work of a process that died after writing and before reporting.
@@ -168,7 +168,7 @@ def together(runs: list[SessionRun]) -> RunStats:
         runs[0].run,
         max(each.at for each in runs),
         tuple(sorted({each.command for each in runs})),
-        states.pop() if len(states) == 1 else State.PARTLY,
+        states.pop() if len(states) == 1 else RunState.PARTLY,
         sum(each.saved for each in runs),
         sum(each.saved_on_disk for each in runs),
         tuple(runs),

@@ -81,7 +81,7 @@ def whole_lines(
     return kept, damaged
 
 
-class _Source:
+class _OriginalsSource:
     """A store that originals are restored from: for `whole` lines and for markers. `unread` lines should be in it."""
 
     def __init__(
@@ -158,7 +158,7 @@ class _Source:
         return parse_any(raw), (line.facts.copy_of or line.id, *answers)
 
 
-_Candidates = dict[tuple[str, bytes], tuple[_Source, int | None]]
+_Candidates = dict[tuple[str, bytes], tuple[_OriginalsSource, int | None]]
 """Contents by digest and SHA-256, each with a source and a block's row; the row is None if it can't be read."""
 
 
@@ -170,10 +170,10 @@ class Restored:
         dropped = (each for record in journal.checkpoints for each in record.dropped)
         self._ours = frozenset(ours for each in dropped for _, ours, _ in each.runs)
         """The lines that identify a checkpoint. They must not change, or what it removed can't be put back."""
-        self.sources: list[_Source] = []
+        self.sources: list[_OriginalsSource] = []
         self.lines: dict[int, bytes] = {}
         """Changed lines by number, with the new SHA-256 if single values were restored, else empty."""
-        self.given = Counter[_Source]()
+        self.given = Counter[_OriginalsSource]()
         self.lacking = self.unclear = 0
         """Number of markers without an original, and with more than one candidate."""
 
@@ -181,7 +181,7 @@ class Restored:
         """Find out what the stores can restore. Raises Damaged."""
         for each in stores:
             if each.journal.kept:
-                self.sources.append(_Source(each, self._form, self._path, self._stream, opened))
+                self.sources.append(_OriginalsSource(each, self._form, self._path, self._stream, opened))
         deque(self.written(), maxlen=0)
 
     def _stream(self) -> Iterator[Piece]:
@@ -197,7 +197,7 @@ class Restored:
         """Yield every line in its final form. Raises Damaged."""
         for number, raw, is_whole in self._stream():
             givers = [each for each in self.sources if number in each.whole]
-            new, others = raw, set[_Source]()
+            new, others = raw, set[_OriginalsSource]()
             if is_whole and PREFIX_BYTES in raw and sha256(raw).hexdigest() not in self._ours:
                 new, others = self._with_values(number, raw, givers)
             if givers or others:
@@ -205,7 +205,9 @@ class Restored:
                 self.given.update({*givers, *others})
             yield new
 
-    def _with_values(self, number: int, raw: bytes, givers: Sequence[_Source]) -> tuple[bytes, set[_Source]]:
+    def _with_values(
+        self, number: int, raw: bytes, givers: Sequence[_OriginalsSource]
+    ) -> tuple[bytes, set[_OriginalsSource]]:
         """Restore the originals of markers in a line. A marker in what a store gave back is content to that store."""
         later = self.sources[self.sources.index(givers[-1]) + 1 :] if givers else self.sources
         line, entry = reading.read_line(raw, self._form.reader(), ended=False), parse(raw)

@@ -18,7 +18,7 @@ from sessioncompress.checkpoints.notes import NOTHING, Besides, Notes
 from sessioncompress.checkpoints.prose import missing, paths_in, strike, why_not
 from sessioncompress.checkpoints.quote import clean
 from sessioncompress.core import jsonl, marker
-from sessioncompress.core.checkpoint import Said, Say, Summary
+from sessioncompress.core.checkpoint import Say, Summary, Utterance
 from sessioncompress.core.lines import EVERY, Lines, Survey, tokens_of
 from sessioncompress.core.model import Role
 from sessioncompress.errors import failing
@@ -56,7 +56,7 @@ class _Before(NamedTuple):
     asked: frozenset[int] = frozenset()
 
 
-def said(session: Opened, old: Sequence[int], apart: Container[int] = ()) -> Iterator[tuple[int, Said]]:
+def said(session: Opened, old: Sequence[int], apart: Container[int] = ()) -> Iterator[tuple[int, Utterance]]:
     """Yield the messages in `old`, lines in the model's order, each with its line number.
 
     A checkpoint among them is first. For an agent's own checkpoint, add the requests that it summarizes, since a model
@@ -104,7 +104,7 @@ def find_latest(session: Opened) -> Latest | None:
     return Latest(record, summary, tokens_of(read, among=EVERY[known:]))
 
 
-def _in_order(session: Opened, old: Sequence[int], before: _Before) -> Iterator[tuple[int, Said]]:
+def _in_order(session: Opened, old: Sequence[int], before: _Before) -> Iterator[tuple[int, Utterance]]:
     reader = session.form.reader()
     for number in before.ours:
         yield from ((number, each) for each in reader.said(session.entry(number)) if each.say is Say.SUMMARY)
@@ -154,7 +154,7 @@ def _summary(session: Opened, order: Sequence[int]) -> str:
     return next((each.text for each in found if each.say is Say.SUMMARY), "")
 
 
-def _read(session: Opened, wanted: Container[int], asked: Container[int] = ()) -> Iterator[tuple[int, Said]]:
+def _read(session: Opened, wanted: Container[int], asked: Container[int] = ()) -> Iterator[tuple[int, Utterance]]:
     """Yield the messages in these lines in session order; from lines in `asked`, only possible requests."""
     reader, rewritten = session.form.reader(), session.known.rewritten
     too_long = -1
@@ -165,7 +165,7 @@ def _read(session: Opened, wanted: Container[int], asked: Container[int] = ()) -
             if not whole:
                 if number != too_long and session.read.lines.roles[number] is Role.USER:
                     size = marker.amount(session.read.lines[number].size)
-                    yield number, Said(Say.PROMPT, f"({size}, too long to read)")
+                    yield number, Utterance(Say.PROMPT, f"({size}, too long to read)")
                 too_long = number
                 continue
             if number in rewritten and (record := rewritten[number]).place:
@@ -198,7 +198,7 @@ class OldPart:
         self.notes = Notes(self.said(), splits=splits, besides=besides)
         self.extract = extract(self.notes, budget)
 
-    def said(self) -> Iterator[tuple[int, Said]]:
+    def said(self) -> Iterator[tuple[int, Utterance]]:
         """Yield the messages in it, each with its line number."""
         return said(self.session, self.lines, self._apart)
 

@@ -179,7 +179,7 @@ class Row(NamedTuple):
     """Bytes of `size`: for sessions what a run would free, less store growth; for blocks the protected bytes."""
 
 
-class Disk(NamedTuple):
+class OnDisk(NamedTuple):
     """Disk space of sessions and stores: without any runs, now, and after another run."""
 
     without: int
@@ -206,10 +206,10 @@ class Overview(NamedTuple):
         return sum(getattr(each, field) for each in self.sessions)
 
     @property
-    def disk(self) -> Disk:
+    def disk(self) -> OnDisk:
         """Includes the stores except for unused parts. All shares of saved or freed bytes refer to these."""
         now = self.total("size") + self.total("store") - self.total("unused")
-        return Disk(self.total("size") + self.total("saved"), now, now - self.total("frees") + self.total("adds"))
+        return OnDisk(self.total("size") + self.total("saved"), now, now - self.total("frees") + self.total("adds"))
 
 
 REST = "messages, records"

@@ -66,11 +66,11 @@ class PackStats(Struct, frozen=True, rename="camel"):
     other_stores: tuple[str, ...] = ()
 
 
-Take = Callable[[Packed, "Head"], None]
+Take = Callable[[Packed, "ToPack"], None]
 """Removes a session from its place."""
 
 
-class Head(NamedTuple):
+class ToPack(NamedTuple):
     """A session to be packed, with the data from its header and first lines."""
 
     found: Found
@@ -95,7 +95,7 @@ def pack_sessions(
     A session in none of the roots is packed in its own folder. With `dry_run` nothing is changed.
     """
     real = [Path(os.path.realpath(root)) for root in roots]
-    projects_in: dict[Path, dict[str, list[Head]]] = {}
+    projects_in: dict[Path, dict[str, list[ToPack]]] = {}
     if not dry_run:
         # The machine key is part of the name of the packs' folder.
         make_key()
@@ -132,7 +132,7 @@ def pack_sessions(
             yield Outcome(Found(root, named=True), error=error)
 
 
-def read_head(found: Found, roots: Sequence[Path], policy: Policy) -> Head:
+def read_head(found: Found, roots: Sequence[Path], policy: Policy) -> ToPack:
     """Read the data that decides how a session is grouped. Raises SessionCompressError."""
     path = found.path.parent.resolve() / found.path.name
     root = next((each for each in roots if path.is_relative_to(each)), path.parent)
@@ -161,14 +161,14 @@ def read_head(found: Found, roots: Sequence[Path], policy: Policy) -> Head:
         title = given_title(session, form, head) or prompt
         family, modified, counts = f"{written} {prompt}", session.stat.st_mtime, store_in(path)
         others = tuple(each.journal for each in all_stores(path) if each != counts)
-        return Head(found, path, root, policy, form, form.named(head), title, family, session.size, modified, others)
+        return ToPack(found, path, root, policy, form, form.named(head), title, family, session.size, modified, others)
 
 
-def by_family(heads: Iterable[Head]) -> list[Head]:
+def by_family(heads: Iterable[ToPack]) -> list[ToPack]:
     """Order sessions by time, but with forks directly after their parent."""
     ordered = sorted(heads, key=lambda head: (head.modified, head.path))
     family_of = {head.name.id: head.family for head in reversed(ordered) if head.name.id}
-    families: dict[str, list[Head]] = {}
+    families: dict[str, list[ToPack]] = {}
     for head in ordered:
         family = next((family_of[each] for each in head.name.parents if each in family_of), head.family)
         families.setdefault(family, []).append(head._replace(family=family))
@@ -178,7 +178,7 @@ def by_family(heads: Iterable[Head]) -> list[Head]:
 def pack_project(
     at: Place,
     root: Path,
-    heads: Sequence[Head],
+    heads: Sequence[ToPack],
     packs: Sequence[Pack],
     take: Take,
     pool: ThreadPoolExecutor | None = None,
@@ -214,7 +214,7 @@ def pack_project(
 
 
 def _packed_before(
-    pack: Pack, root: Path, by_path: dict[str, Head], taking: list[Packed]
+    pack: Pack, root: Path, by_path: dict[str, ToPack], taking: list[Packed]
 ) -> Iterator[Outcome[PackStats]]:
     """Handle sessions that a pack already holds, because a run was killed or because they changed since."""
     changed: dict[str, State] = {}
@@ -253,14 +253,14 @@ def _found_again(each: Packed, root: Path) -> State | None:
 
 
 def _taken_out(
-    take: Take, taking: Sequence[Packed], heads: dict[str, Head], pool: ThreadPoolExecutor | None
+    take: Take, taking: Sequence[Packed], heads: dict[str, ToPack], pool: ThreadPoolExecutor | None
 ) -> Iterator[Outcome[PackStats]]:
     """Remove packed sessions from their places; yield the result of each."""
     left: dict[str, list[Packed]] = {}
     works = {store_in(each.place).work for each in taking if isinstance(each.pack.at, Disk)}
     ordered = sorted(taking, key=lambda each: each.entry.path, reverse=True)
 
-    def taken(each: Packed, head: Head) -> PackStats:
+    def taken(each: Packed, head: ToPack) -> PackStats:
         take(each, head)
         stats, size = stats_of(head, each.pack.shown, "packed"), each.entry.size
         return replace(stats, size=size, store_size=size - each.entry.members[0].size)
@@ -287,7 +287,7 @@ def _taken_out(
             pack.mark({each.entry.path: State.LEFT for each in these if not each.is_waiting})
 
 
-def _take_out(each: Packed, head: Head) -> None:
+def _take_out(each: Packed, head: ToPack) -> None:
     with reading.opened(head.path, writing=True, quiet_seconds=head.policy.quiet_seconds) as session:
         store = store_of(session.path, head.policy)
         # If it was packed before a kill, leftovers may be next to it.
@@ -296,7 +296,7 @@ def _take_out(each: Packed, head: Head) -> None:
         moves.take_out(each, session)
 
 
-def stats_of(head: Head, archive: str, status: str) -> PackStats:
+def stats_of(head: ToPack, archive: str, status: str) -> PackStats:
     """Return the statistics of a session that is, or would be, in an archive."""
     store = reading.size_of_store(store_in(head.path))
     shown, others = str(head.found.path), tuple(map(str, head.others))
@@ -305,14 +305,14 @@ def stats_of(head: Head, archive: str, status: str) -> PackStats:
     )
 
 
-def _name_of(head: Head) -> str:
+def _name_of(head: ToPack) -> str:
     """Name a pack after its sessions' project, using only characters that are safe in a shell."""
     named = Path(head.name.project).name[:40] if "/" in head.name.project else ""
     plain = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in named)
     return plain.strip(".-") or head.form.name
 
 
-def _added(new: packing.NewPack, head: Head, pool: ThreadPoolExecutor) -> Entry:
+def _added(new: packing.NewPack, head: ToPack, pool: ThreadPoolExecutor) -> Entry:
     """Add a session and its store to a pack, and meanwhile read the index data. Raises SessionCompressError."""
     with (
         reading.opened(head.path, writing=True, quiet_seconds=head.policy.quiet_seconds) as session,
@@ -437,20 +437,20 @@ def _packed_objects(
                 objects.tell(outcome.error, root, folder)
             return outcome
 
-        def fetched(each: Found) -> Head | None:
+        def fetched(each: Found) -> ToPack | None:
             copy = _fetch(root, folder, each)
             copies[copy.session.path] = copy
             here = Found(copy.session.path, named=each.named, remote=each.remote)
             return None if each.error else read_head(here, [folder], policy)
 
-        projects: dict[str, list[Head]] = {}
+        projects: dict[str, list[ToPack]] = {}
         for read in pool.map(lambda each: outcome_of(replace(each, error=None), lambda: fetched(each)), batch):
             if read.error is not None:
                 yield told(Outcome(read.found, error=read.error, passed_over=read.passed_over))
             elif (head := read.result) is not None:
                 projects.setdefault(head.name.project, []).append(head)
 
-        def take(each: Packed, head: Head) -> None:
+        def take(each: Packed, head: ToPack) -> None:
             del each
             copy = copies[head.found.path]
             copy.session.put(b"")

@@ -28,7 +28,7 @@ from sessioncompress.store.packing import Pack, Packed, by_tar, in_order
 from sessioncompress.store.places import IN_PACK, Bucket, Disk, Place, another, private_folder
 
 if TYPE_CHECKING:
-    from sessioncompress.operations.cloud import Places
+    from sessioncompress.operations.cloud import RemoteSessions
 
 T = TypeVar("T")
 
@@ -374,7 +374,7 @@ def selected(
     paths: Sequence[Path],
     selection: Selection,
     taken: Callable[[Packed], object] = lambda _: None,
-    places: Places | None = None,
+    places: RemoteSessions | None = None,
 ) -> Iterator[Packed | SessionCompressError]:
     """Yield the selected packed sessions of paths or URLs, or else of all places.
 
@@ -398,7 +398,7 @@ def selected(
 
 
 def packed_below(
-    places: Places, globs: Globs = EVERYTHING, *, is_read: bool = False
+    places: RemoteSessions, globs: Globs = EVERYTHING, *, is_read: bool = False
 ) -> list[Packed | SessionCompressError]:
     """List the packed sessions that URLs name, and the errors of packs.
 
@@ -411,7 +411,7 @@ def packed_below(
     return found
 
 
-def _buckets(places: Places, url: str, *, is_read: bool) -> Iterator[Bucket]:
+def _buckets(places: RemoteSessions, url: str, *, is_read: bool) -> Iterator[Bucket]:
     """Yield the places with packs below a URL, and those above it."""
     listing = places.listing(url)
     sizes: dict[str, int] | None = None

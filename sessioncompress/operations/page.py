@@ -36,7 +36,7 @@ class Price(NamedTuple):
     dollars: float
 
 
-class Column(NamedTuple):
+class Unit(NamedTuple):
     """A unit shared by all numbers of a column and shown in its heading."""
 
     of: int
@@ -60,8 +60,8 @@ class Table(NamedTuple):
     rows: tuple[Row, ...]
     size: int
     bars: tuple[Row, ...]
-    sizes: Column
-    tokens: Column
+    sizes: Unit
+    tokens: Unit
 
 
 def page(
@@ -199,10 +199,10 @@ def _table(
     return Table(key, title, what, *part, rows, sum(row.size for row in rows), bars, *_columns(rows))
 
 
-def _columns(rows: Iterable[Row | Measured]) -> tuple[Column, Column]:
+def _columns(rows: Iterable[Row | Measured]) -> tuple[Unit, Unit]:
     """Choose the units of sizes and tokens by the largest value."""
     size, tokens = (max((getattr(row, name) for row in rows), default=0) for name in ("size", "tokens"))
-    return Column(*unit(size)), Column(_MILLION, "million") if tokens >= _MILLION else Column(1, "")
+    return Unit(*unit(size)), Unit(_MILLION, "million") if tokens >= _MILLION else Unit(1, "")
 
 
 def _first(rows: Sequence[Row], what: str, *, sessions: bool = True) -> tuple[Row, ...]:

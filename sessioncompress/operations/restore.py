@@ -17,7 +17,13 @@ from sessioncompress.core.marker import HEAD
 from sessioncompress.core.model import Role
 from sessioncompress.core.text import counted, joined, not_there, strangers
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, Unreadable, UsageError
-from sessioncompress.operations.checkpoints import Before, before_all, has_unknown_summary, left_by, refuse_if_compacted
+from sessioncompress.operations.checkpoints import (
+    WithoutCheckpoints,
+    before_all,
+    has_unknown_summary,
+    left_by,
+    refuse_if_compacted,
+)
 from sessioncompress.operations.matching import has_words, lacks, original_of
 from sessioncompress.operations.verify import ChangedLine, Since, since_runs, told_of
 from sessioncompress.pipeline import reading, relatives
@@ -31,7 +37,7 @@ from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import OtherStores, Store, all_stores, backups_of, lines_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
-from sessioncompress.store.records import CheckpointRecord, Command, LineRecord, RunRecord, readable, sealed
+from sessioncompress.store.records import CheckpointRecord, LineRecord, RunKind, RunRecord, readable, sealed
 from sessioncompress.store.recover import check, recover
 
 _MOST_NAMED = 1_000
@@ -99,9 +105,9 @@ def restore_session(
         journal = journals.load(store.journal)
         (check if dry_run else recover)(session, store, journal.lengths, salvaging=from_markers)
         if not from_markers:
-            command = Command.RESTORE_LINES if keep_checkpoints else Command.RESTORE_RUN if run else Command.RESTORE
+            command = RunKind.RESTORE_LINES if keep_checkpoints else RunKind.RESTORE_RUN if run else RunKind.RESTORE
             return _Exactly(session, store, journal, policy, form, command=command, run=run, dry_run=dry_run).restore()
-        work = _FromMarkers(session, store, journal, policy, form, command=Command.RESTORE_MARKERS)
+        work = _FromMarkers(session, store, journal, policy, form, command=RunKind.RESTORE_MARKERS)
         return work.restore(originals)
 
 
@@ -133,7 +139,7 @@ class Restoring:
         policy: Policy,
         form: str | None,
         *,
-        command: Command = Command.RESTORE,
+        command: RunKind = RunKind.RESTORE,
         run: str = "",
         dry_run: bool = False,
     ) -> None:
@@ -148,7 +154,7 @@ class Restoring:
         *,
         undoes: Sequence[str] | None,
         forms: Sequence[LineRecord] = (),
-        before: Before | None = None,
+        before: WithoutCheckpoints | None = None,
     ) -> RestoreStats:
         """Replace the session with the restored one. `undoes` are the undone runs; None means all."""
         stats = self.stats(Status.WOULD_RESTORE if self.dry_run else Status.RESTORED, reason)
@@ -203,11 +209,11 @@ class _Exactly(Restoring):
         if runs is not None and not runs:
             return self._without_the_run()
         taking: Sequence[CheckpointRecord] = journal.checkpoints if runs is None else journal.checkpoints_of(runs)
-        if self.command is Command.RESTORE_LINES:
+        if self.command is RunKind.RESTORE_LINES:
             taking = ()
         form = reading.format_of(session, self.form) if any(not each.removed for each in taking) else None
         since = since_runs(session, journal, originals, self.form)
-        before = Before(session, journal, originals, form, taking)
+        before = WithoutCheckpoints(session, journal, originals, form, taking)
         # Lines of a checkpoint are removed with it.
         found = RewrittenLines(journal, before.pieces()) if before.taken else since.rewritten
         swaps = found if runs is None else self._of_runs(runs, found, since)
@@ -236,7 +242,7 @@ class _Exactly(Restoring):
         )
         if inexact:
             # The runs stay in place, because part of their work could not be undone.
-            self.command = Command.RESTORE_MARKERS
+            self.command = RunKind.RESTORE_MARKERS
         changed = text.CHANGED_SINCE if since.was_changed and not (inexact or since.gone) else ""
         in_merge = "it still has git's conflict markers" if reading.line_in_merge(session) else ""
         unknown = has_unknown_summary(session, journal, self.form)
@@ -274,7 +280,7 @@ class _Exactly(Restoring):
         is_back = _put_back(self.session, journal) if known else ""
         return self.stats(Status.UNCHANGED, joined(why, f"{is_back}; 'restore' restores everything" if is_back else ""))
 
-    def _refuse_if_less(self, before: Before) -> None:
+    def _refuse_if_less(self, before: WithoutCheckpoints) -> None:
         """Raise Damaged if another user's store lists lines as a checkpoint's that aren't: they would be removed."""
         if self.journal.is_ours or not before.taken:
             return
@@ -304,7 +310,9 @@ class _Exactly(Restoring):
             remedy = f"Move it away, with {self.store.originals.name}."
             raise Damaged(what, where=self.store.journal, state=NOT_CHANGED, remedy=remedy)
 
-    def _lines(self, before: Before, swaps: Mapping[int, LineRecord], others: OtherStores) -> Iterator[bytes]:
+    def _lines(
+        self, before: WithoutCheckpoints, swaps: Mapping[int, LineRecord], others: OtherStores
+    ) -> Iterator[bytes]:
         with OriginalsReader(self.store.originals) as reader:
             for number, raw, _ in before.pieces():
                 record = swaps.get(number)

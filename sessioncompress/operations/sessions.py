@@ -22,7 +22,7 @@ from sessioncompress.compressors.base import Ours
 from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.lines import turns_of
-from sessioncompress.core.model import Role, Standing
+from sessioncompress.core.model import Protection, Role
 from sessioncompress.core.text import counted, printable, quote, utf8
 from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
 from sessioncompress.formats import table, values
@@ -449,13 +449,13 @@ def inspect_open(session: OpenSession, store: Store, policy: Policy, form: str |
     return Inspected(stats, view, known)
 
 
-def _pasted(session: OpenSession, view: View) -> Iterator[tuple[str, str, Standing, int]]:
+def _pasted(session: OpenSession, view: View) -> Iterator[tuple[str, str, Protection, int]]:
     """Find long base64 in prompts, which stays like all of the user's words."""
     for number, raw, whole in rollouts.pieces(session):
         if whole and len(raw) > _PASTED and number >= 0 and view.lines.roles[number] is Role.USER:
             texts = (said.text for said in view.form.reader().said(jsonl.parse(raw) or {}) if said.say is Say.PROMPT)
             sizes = (len(run) for text in texts for run in _BASE64.findall(text))
-            yield from (("base64", "(prompts)", Standing.PROTECTED, size) for size in sizes if size > _PASTED)
+            yield from (("base64", "(prompts)", Protection.PROTECTED, size) for size in sizes if size > _PASTED)
 
 
 def inspect_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> SessionStats:

@@ -28,7 +28,7 @@ from sessioncompress.core.checkpoint import Summary
 from sessioncompress.core.lines import tokens_of
 from sessioncompress.core.text import estimate, printable, shown_url
 from sessioncompress.errors import NOT_CHANGED, FileFailed, UsageError, failing
-from sessioncompress.operations.draft import Draft, Opened
+from sessioncompress.operations.draft import EditedSession, Opened
 from sessioncompress.operations.old_part import OldPart, Unusable
 from sessioncompress.policy.model import OnFailure, Protocol, Summarizer
 
@@ -190,7 +190,7 @@ def destination(rules: Summarizer) -> str:
     return f"{shown_url(url)} ({where})"
 
 
-class Told(NamedTuple):
+class Answered(NamedTuple):
     """The summary of a session, why earlier models failed, and the cost that the endpoint reports.
 
     `sent` is the number of tokens that each model gets, or would get.
@@ -201,7 +201,7 @@ class Told(NamedTuple):
     cost: float | None = None
     sent: int = 0
 
-    def stats(self, session: Opened, draft: Draft) -> dict[str, Any]:
+    def stats(self, session: Opened, draft: EditedSession) -> dict[str, Any]:
         """Return the fields of Summarized about the summary and its draft."""
         summary = self.summary
         return {
@@ -218,7 +218,7 @@ class Told(NamedTuple):
         }
 
 
-def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True) -> Told:
+def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True) -> Answered:
     """Let a model write a summary's prose, if the policy names one. The extract provides the facts.
 
     `kind` names the prompt; "update" (after an earlier summary) and "short" (for few tokens) are chosen here. `system`
@@ -227,7 +227,7 @@ def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True)
     """
     session, rules = old.session, old.session.policy.summarizer
     if not is_used(rules):
-        return Told(old.extract)
+        return Answered(old.extract)
     check(rules)
     conversation = Conversation(rules.input_tokens, _redaction(rules))
     for _, said in old.said():
@@ -242,7 +242,7 @@ def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True)
     prompt = Prompt(system, conversation.data(old.budget, notes.besides._replace(goal=notes.goal), system=system))
     sent = estimate(len(prompt.whole))
     if not sends:
-        return Told(old.extract, sent=sent)
+        return Answered(old.extract, sent=sent)
     spent: list[float] = []
     try:
         summary, failure = _ask(old, prompt, spent)
@@ -252,7 +252,7 @@ def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True)
             what = f"no model summarized it: {why}"
             raise FileFailed(what, where=session.where, state=NOT_CHANGED, remedy=remedy) from None
         summary, failure = old.extract, str(why)
-    return Told(summary, failure, sum(spent) if spent else None, sent)
+    return Answered(summary, failure, sum(spent) if spent else None, sent)
 
 
 def _ask(old: OldPart, prompt: Prompt, spent: list[float]) -> tuple[Summary, str]:

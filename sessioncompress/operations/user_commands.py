@@ -13,7 +13,7 @@ from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.lines import messages_of, tokens_of
 from sessioncompress.errors import NOT_CHANGED, FileFailed, UsageError
 from sessioncompress.operations.old_part import OldPart, Unusable
-from sessioncompress.operations.summarizer import LARGEST_PROMPT, Told, is_used, or_extract, words_of
+from sessioncompress.operations.summarizer import LARGEST_PROMPT, Answered, is_used, or_extract, words_of
 from sessioncompress.policy.model import Policy
 
 BEFORE_COMMAND = "beforeCommand"
@@ -23,7 +23,7 @@ SECONDS = 120.0
 """Time limit of a user's command."""
 
 
-class Answer(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class CommandAnswer(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """The answer of the user's before-command.
 
     With `cancel`, leave the session unchanged. `summary` replaces the prose, and `context` is added. `prompt` is for a
@@ -49,13 +49,13 @@ def others_sum_up(policy: Policy) -> bool:
 
 def summed_up(
     old: OldPart, kind: str, rule: str, kept: Sequence[int], *, dry_run: bool = False, sends: bool = True
-) -> Told | None:
+) -> Answered | None:
     """Summarize with the answer of the user's command, or else with a model. Return None if the command cancels.
 
     `kind` names the prompt as in or_extract(). `rule` decided which lines are `kept`. Raises FileFailed, UsageError.
     """
     session, command = old.session, old.session.policy.before_command
-    answer = Answer()
+    answer = CommandAnswer()
     if command is not None:
         answer = _ask_before(command, _given(old, rule, kept, dry_run=dry_run), session.where)
     if answer.cancel:
@@ -65,7 +65,7 @@ def summed_up(
         told = or_extract(old, kind, answer.prompt, sends=sends)
     else:
         try:
-            told = Told(old.holding(answer.summary, by=BEFORE_COMMAND))
+            told = Answered(old.holding(answer.summary, by=BEFORE_COMMAND))
         except Unusable as why:
             raise _failed(command, f"returned an unusable summary: {why}", session.where) from None
     return told._replace(summary=told.summary._replace(preserved=answer.preserved))
@@ -111,14 +111,14 @@ def _given(old: OldPart, rule: str, kept: Sequence[int], *, dry_run: bool) -> Ma
     }
 
 
-def _ask_before(command: str, given: Mapping[str, Any], where: str) -> Answer:
+def _ask_before(command: str, given: Mapping[str, Any], where: str) -> CommandAnswer:
     """Ask the before-command about a session.
 
     Raises FileFailed if it fails or its answer is unusable, UsageError if it isn't a valid command line.
     """
     said = _run(command, BEFORE_COMMAND, given, where)
     try:
-        answer = json.decode(said, type=Answer) if said.strip() else Answer()
+        answer = json.decode(said, type=CommandAnswer) if said.strip() else CommandAnswer()
         kept = len(answer.preserved)
     except (DecodeError, ValueError, TypeError, RecursionError) as error:
         raise _failed(command, f"returned an unusable answer: {error}", where) from error

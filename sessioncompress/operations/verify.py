@@ -19,7 +19,13 @@ from sessioncompress.core.text import joined
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.formats.values import entry_of
-from sessioncompress.operations.checkpoints import Before, before_all, left_by, refuse_if_compacted, with_removed
+from sessioncompress.operations.checkpoints import (
+    WithoutCheckpoints,
+    before_all,
+    left_by,
+    refuse_if_compacted,
+    with_removed,
+)
 from sessioncompress.operations.matching import identity, lacks, of_another, original_of
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.reading import RewrittenLines
@@ -106,7 +112,7 @@ def since_runs(session: OpenSession, journal: Journal, originals: Path, form: st
     return Since(rewritten, changed, len(missing) - len(changed), was_changed, is_marked, newest)
 
 
-def _changed(before: Before, missing: _Missing) -> Iterator[ChangedLine]:
+def _changed(before: WithoutCheckpoints, missing: _Missing) -> Iterator[ChangedLine]:
     """Find lines that no run knows and that belong to missing originals, and unreadable lines."""
     journal = missing.journal
     ours = {bytes.fromhex(line) for each in journal.checkpoints for line in each.lines}

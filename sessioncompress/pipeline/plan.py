@@ -12,7 +12,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from sessioncompress.compressors import COMPRESSORS, KINDS, View, beside, redundancy
 from sessioncompress.compressors.preview import LEAST_GAIN
 from sessioncompress.core.lines import Lines, callers
-from sessioncompress.core.model import Block, Change, JsonPath, Kind, Line, Standing
+from sessioncompress.core.model import Block, Change, JsonPath, Kind, Line, Protection
 from sessioncompress.errors import NOT_CHANGED, Damaged
 
 Plan = Mapping[int, tuple[Change, ...]]
@@ -86,7 +86,7 @@ def _claimed(view: View, left_alone: Container[int]) -> list[tuple[Change, int]]
                 taken.add(value)
                 if block is not None:
                     kind = KINDS[block.kind]
-                    unread = not kind.read or view.standing[line] is Standing.DEAD
+                    unread = not kind.read or view.standing[line] is Protection.DEAD
                     saves = saves * (1 if unread else 2) - record_of(block)
                 claimed.append((change, saves))
     broken.discard(0)
@@ -124,7 +124,7 @@ def check(view: View, after: Lines, changed: Collection[int], where: str) -> Non
     for number in changed:
         was, now = before[number], after[number]
         fault = ""
-        if view.standing[number] is Standing.PROTECTED and not _stays(view, number, now):
+        if view.standing[number] is Protection.PROTECTED and not _stays(view, number, now):
             fault = "a protected line would change"
         elif (was.role, was.id, was.parent, was.facts.keeps) != (now.role, now.id, now.parent, now.facts.keeps):
             fault = "a line's type, id or parent would change"

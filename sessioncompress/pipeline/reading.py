@@ -215,7 +215,7 @@ def original_in(raw: bytes, digest: bytes, row: int | None, journal: Journal) ->
     return newest
 
 
-class Found(NamedTuple):
+class Matched(NamedTuple):
     """A session's lines as its journal knows them: the rewritten ones, and originals that no line holds in any form.
 
     `is_marked` is true if a line that the journal does not know holds a marker.
@@ -226,7 +226,7 @@ class Found(NamedTuple):
     is_marked: bool
 
 
-def find(session: OpenSession, journal: Journal) -> Found:
+def find(session: OpenSession, journal: Journal) -> Matched:
     """Find a session's rewritten lines, and one record for each original that is missing from it.
 
     Raises Refused if the line ends were converted.
@@ -248,7 +248,7 @@ def find(session: OpenSession, journal: Journal) -> Found:
         _refuse_if_converted(session, journal)
     # A restored run counts again if the user put the rewritten session back.
     missing = journal.missing(there, {journal.run_of(row) for row in found.rows.values()})
-    return Found(found, missing, marked)
+    return Matched(found, missing, marked)
 
 
 class Known(NamedTuple):

@@ -14,7 +14,7 @@ from xxhash import xxh3_64_intdigest
 
 from sessioncompress.compressors import KINDS, Context, View
 from sessioncompress.compressors.base import Ours
-from sessioncompress.compressors.names import MOST_HELD, NOTHING, Index, Names
+from sessioncompress.compressors.names import MOST_HELD, NOTHING, PreviewNames, Visible
 from sessioncompress.core.jsonl import Piece, parse_any
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import (
@@ -24,10 +24,10 @@ from sessioncompress.core.model import (
     Line,
     Origin,
     OurKey,
+    Protection,
     Purpose,
     Replacement,
     Role,
-    Standing,
     Treatment,
     make_line,
 )
@@ -37,19 +37,19 @@ from sessioncompress.errors import NOT_CHANGED, Damaged, InUse, Unreadable
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 from sessioncompress.pipeline.plan import Plan, broken, record_of
-from sessioncompress.store.originals import Committed, InBlob, OriginalsReader, Place
+from sessioncompress.store.originals import Committed, InBlob, InFrame, OriginalsReader
 from sessioncompress.store.records import LONGEST_RECORD, BlockRecord, LineRecord
 
 if TYPE_CHECKING:
     from sessioncompress.pipeline.reading import Known
-    from sessioncompress.store.commit import DryRun, Rewrite
+    from sessioncompress.store.commit import CountingSink, Rewrite
 
 
 _KEPT = 2_048
 """Bytes of an unchanged line that are searched for names. The part that a model reads is at the start."""
 
 
-def names_of_results(known: Known, view: View, plan: Plan) -> Mapping[tuple[int, JsonPath], Index]:
+def names_of_results(known: Known, view: View, plan: Plan) -> Mapping[tuple[int, JsonPath], Visible]:
     """Choose the names to keep for each result to be previewed, keyed by line and path.
 
     Looks first at content that a model can still read, then at these results, newest first. Among equal texts only one
@@ -74,7 +74,7 @@ def names_of_results(known: Known, view: View, plan: Plan) -> Mapping[tuple[int,
         # No model reads a mirror.
         return change.block is not None and change.block.kind is Kind.MIRROR
 
-    names, preamble = Names(view.policy), view.form.preamble
+    names, preamble = PreviewNames(view.policy), view.form.preamble
     lines, dead = view.lines, view.survey.shape.dead
     newest = reversed(range(len(lines)))
     stay = (
@@ -96,7 +96,7 @@ def names_of_results(known: Known, view: View, plan: Plan) -> Mapping[tuple[int,
             break
     names.keep(b"\n".join(kept))
     results: list[tuple[int, JsonPath]] = []
-    repeats: dict[tuple[int, JsonPath], Index] = {}
+    repeats: dict[tuple[int, JsonPath], Visible] = {}
     marked = ((block.digest, block.kind, block.call) for _, block in view.blocks(Kind.RESULT) if block.marked)
     replaced = {origin.digest for key in marked if (origin := view.ours.origin(key)) is not None}
     for number, raw in known.lines(places):
@@ -253,7 +253,7 @@ class Applied:
         view: View,
         plan: Plan,
         known: Known,
-        sink: Rewrite | DryRun,
+        sink: Rewrite | CountingSink,
         originals: OriginalsReader,
         committed: Committed | None = None,
     ) -> None:
@@ -349,7 +349,7 @@ class Applied:
             try:
                 first = parse_any(self._kept.line(known.place, known.sha256))
             except Unreadable as error:
-                if isinstance(known.place, Place):
+                if isinstance(known.place, InFrame):
                     raise
                 # In a shallow clone the line stays unchanged.
                 raise CannotSplice("the commit that has its original is not here") from error
@@ -364,7 +364,7 @@ class Applied:
                 self._kept.line(place, was.hex())
             except Unreadable:
                 place = None
-        if self._keeps and not isinstance(place, Place):
+        if self._keeps and not isinstance(place, InFrame):
             # The commit that holds it may no longer be an ancestor of HEAD.
             place = self._place(raw, was)
         for block in blocks:
@@ -396,7 +396,7 @@ class Applied:
         found = map(self._journal.block, self._journal.replaced(key))
         return next((block.origin for line, block in found if line.sha256 == known.sha256), None)
 
-    def _place(self, raw: bytes, was: bytes) -> Place | InBlob:
+    def _place(self, raw: bytes, was: bytes) -> InFrame | InBlob:
         """Find a line in the commits, or store it. Raises CannotSplice if it must wait for a commit."""
         if self._committed is None or (lines := self._committed.lines) is None:
             return self._sink.keep(raw)
@@ -488,7 +488,7 @@ class Applied:
             else:
                 self.counts[block.kind] += 1
             pruned = block.kind is Kind.RESULT and each.change.treatment is not Treatment.PREVIEW
-            is_old = self._view.standing[each.change.line] is Standing.OLD
+            is_old = self._view.standing[each.change.line] is Protection.OLD
             self.cleared += pruned and is_old and self._view.policy.prune.enabled
             self.redundancies += bool(each.change.note)
             if each.origin is None and each.content is not None and KINDS[block.kind].counts(block, self._view.policy):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from sessioncompress.compressors import View
 from sessioncompress.compressors.base import Ours
-from sessioncompress.compressors.names import Index
+from sessioncompress.compressors.names import Visible
 from sessioncompress.core import VERSION, jsonl, text
 from sessioncompress.core.lines import Survey, gap, messages_of, tokens_of, turns_of
 from sessioncompress.core.model import JsonPath, Kind
@@ -24,11 +24,11 @@ from sessioncompress.pipeline.rewrite import Applied, names_of_results, rewrite
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
 from sessioncompress.pipeline.usage import answers, characters_per_token
 from sessioncompress.policy.model import BALANCED, Policy, Rule, differences
-from sessioncompress.store.commit import DryRun, Finished, Rewrite
+from sessioncompress.store.commit import CountingSink, Finished, Rewrite
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import Store
 from sessioncompress.store.originals import Committed, OriginalsReader
-from sessioncompress.store.records import UNKNOWN_IN_CALLS, Command, RunRecord, decode, readable, sealed
+from sessioncompress.store.records import UNKNOWN_IN_CALLS, RunKind, RunRecord, decode, readable, sealed
 
 
 def judge(
@@ -95,7 +95,7 @@ _LITTLE = 0.25
 """If a run gains less than this share of the session, it reports how much the recent context holds."""
 
 
-class Asked(NamedTuple):
+class RunOptions(NamedTuple):
     """The parameters of a run. `run_id` identifies the command's run over all its sessions.
 
     `dry_run` changes nothing, `force` accepts any gain, and `form` sets the format.
@@ -129,7 +129,7 @@ class Run:
     `policy` is the effective policy; it differs from the requested one if a rule changed it.
     """
 
-    def __init__(self, known: Known, store: Store, asked: Asked, policy: Policy) -> None:
+    def __init__(self, known: Known, store: Store, asked: RunOptions, policy: Policy) -> None:
         self._known, self._session, self._journal = known, known.session, known.journal
         self._store = store
         self._asked = asked
@@ -163,7 +163,7 @@ class Run:
         left_alone = {number for number, record in rewritten if record.place is None}
         begun = int(time.time() * 1000)
         least = 1 if self._asked.force else max(policy.min_saved_kb * text.KB, 1)
-        indexes: Mapping[tuple[int, JsonPath], Index] = {}
+        indexes: Mapping[tuple[int, JsonPath], Visible] = {}
         committed = None
         with OriginalsReader(self._store.originals) as originals:
             while True:
@@ -185,7 +185,7 @@ class Run:
                     )
                 lengths = self._journal.lengths
                 dry_run = self._asked.dry_run
-                sink = DryRun(lengths) if dry_run else Rewrite(self._session, self._store, lengths)
+                sink = CountingSink(lengths) if dry_run else Rewrite(self._session, self._store, lengths)
                 with sink:
                     applied = Applied(view, planned, known, sink, originals, committed)
                     applied.run(known.pieces())
@@ -233,7 +233,7 @@ class Run:
             modified=self._session.stat.st_mtime_ns,
             digest="0" * 32,
             id=self._asked.run_id,
-            command=Command.COMPRESS,
+            command=RunKind.COMPRESS,
             again=tuple(applied.claimed),
         )
         run = readable(run, self._store.journal)
@@ -242,7 +242,7 @@ class Run:
         gain = self._session.size - finished.size - added
         return _Attempt(view, planned, applied, finished, run, added, gain)
 
-    def _verify(self, attempt: _Attempt, sink: Rewrite | DryRun, left_alone: set[int]) -> set[int]:
+    def _verify(self, attempt: _Attempt, sink: Rewrite | CountingSink, left_alone: set[int]) -> set[int]:
         """Check the new session's structure, and return the lines that a second run would change again."""
         view, applied, read = attempt.view, attempt.applied, self._known.survey
         check(view, applied.lines, applied.changed, self._where)
@@ -250,7 +250,7 @@ class Run:
         found = Survey(applied.lines, read.shape, attempt.finished.size)
         view = replace(view, survey=found, ours=applied.ours)
         second = plan(view, frozenset(self._known.rewritten.rows).union(applied.changed), left_alone)
-        if not second or isinstance(sink, DryRun):
+        if not second or isinstance(sink, CountingSink):
             return set()
         # A plan may propose changes that have no effect, so count only lines that would really change.
         made = Journal()
@@ -270,7 +270,7 @@ class Run:
                         restless.add(number)
         return restless
 
-    def _commit(self, attempt: _Attempt, sink: Rewrite | DryRun) -> CompressionStats:
+    def _commit(self, attempt: _Attempt, sink: Rewrite | CountingSink) -> CompressionStats:
         view, applied, run, policy = attempt.view, attempt.applied, attempt.run, self._policy
         # The user protected more turns than the default, but the token limit may have cut that short.
         more_turns = policy.turn_threshold_before_compress > BALANCED.turn_threshold_before_compress
@@ -294,7 +294,7 @@ class Run:
             lines_changed=len(applied.changed),
             messages_changed=messages_of(view.survey, frozenset(applied.changed)),
         )
-        if isinstance(sink, DryRun):
+        if isinstance(sink, CountingSink):
             return stats
         size = sink.commit(sealed(applied.encoded(), run, self._store.journal, self._journal.size))
         return replace(stats, compressed_size=size, run=run.id)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from sessioncompress.compressors import KINDS, View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core.lines import Survey, tokens_of
-from sessioncompress.core.model import Answer, Kind, Standing
+from sessioncompress.core.model import Answer, Kind, Protection
 from sessioncompress.core.text import KB, estimate, json_safe, kb, said_time
 from sessioncompress.pipeline.plan import Plan, in_question
 from sessioncompress.pipeline.rewrite import Applied
@@ -232,7 +232,7 @@ def uncached(view: View, planned: Plan, applied: Applied, each: float) -> int:
 def boundary_of(view: View) -> int:
     """Return the index of the first protected line, or the number of lines."""
     standing = view.standing
-    return standing.index(Standing.PROTECTED) if Standing.PROTECTED in standing else len(standing)
+    return standing.index(Protection.PROTECTED) if Protection.PROTECTED in standing else len(standing)
 
 
 def imitated(read: Survey, ours: Ours) -> tuple[int, int]:
@@ -263,7 +263,7 @@ def advice(view: View, protected: int) -> str:
         return ""
     less = replace(view, policy=replace(view.policy, protect_tokens=_FEWER_TOKENS))
     # A smaller token limit only shrinks the set of protected lines.
-    recent = [number for number, standing in enumerate(view.standing) if standing is Standing.PROTECTED]
+    recent = [number for number, standing in enumerate(view.standing) if standing is Protection.PROTECTED]
     keeps_less = in_question(less, recent)[0] - in_question(view, recent)[0] >= KB
     hint = f"; --protect-tokens {_FEWER_TOKENS} keeps less" if keeps_less else ""
     turns, tokens = view.policy.turn_threshold_before_compress, view.policy.protect_tokens

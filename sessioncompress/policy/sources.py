@@ -41,7 +41,7 @@ _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NON
 Section = Mapping[str, Any]
 
 
-class Source(NamedTuple):
+class PolicyFile(NamedTuple):
     """A file that counts for a session; `near` is True if it was found near it, and not named by the user."""
 
     file: Path
@@ -161,21 +161,21 @@ class Policies:
         return None if file is None or (os.path.lexists(file) and not self._user) else file
 
     @cached_property
-    def _user(self) -> tuple[Source, ...]:
+    def _user(self) -> tuple[PolicyFile, ...]:
         file = user_file() if _may_have_configuration() else None
         section = self._trusted(file, forbidden=stat.S_IWGRP | stat.S_IWOTH, ours=True) if file else None
-        return (Source(file, section),) if file and section is not None else ()
+        return (PolicyFile(file, section),) if file and section is not None else ()
 
     @cached_property
-    def _named(self) -> Source:
+    def _named(self) -> PolicyFile:
         assert self._config is not None
         try:
             status = os.stat(self._config)
         except OSError as error:
             raise wrong(f"the policy cannot be read: {error.strerror}", self._config) from error
-        return Source(self._config, self._read(self._config, status, ours=True) or {})
+        return PolicyFile(self._config, self._read(self._config, status, ours=True) or {})
 
-    def _sources(self, folder: Path) -> tuple[Source, ...]:
+    def _sources(self, folder: Path) -> tuple[PolicyFile, ...]:
         """Return the files that count in a folder, weakest first."""
         if self._config is not None:
             return (*self._user, self._named)
@@ -183,10 +183,10 @@ class Policies:
             if file not in self._found:
                 self._found[file] = self._trusted(file)
             if (section := self._found[file]) is not None:
-                return (*self._user, Source(file, section, near=True))
+                return (*self._user, PolicyFile(file, section, near=True))
         return self._user
 
-    def _base(self, sources: Iterable[Source]) -> tuple[str, Path | None]:
+    def _base(self, sources: Iterable[PolicyFile]) -> tuple[str, Path | None]:
         """Return the preset, and the file that names it. Raises UsageError."""
         chosen, file = "balanced", None
         for each in sources:
@@ -202,7 +202,7 @@ class Policies:
             raise UsageError(what, state=UNCHANGED, remedy=remedy)
         return self._preset, None
 
-    def _from(self, sources: Sequence[Source]) -> Policy:
+    def _from(self, sources: Sequence[PolicyFile]) -> Policy:
         policy = PRESETS[self._base(sources)[0]]
         if self._quiet_seconds:
             policy = replace(policy, quiet_seconds=self._quiet_seconds)
@@ -210,7 +210,7 @@ class Policies:
             policy = self._applied(each, policy)
         return policy
 
-    def _applied(self, source: Source, base: Policy) -> Policy:
+    def _applied(self, source: PolicyFile, base: Policy) -> Policy:
         """Apply a file to the base. Raises UsageError if one near a session sets a key that only the user may set."""
         from sessioncompress.policy.file import from_mapping
 

@@ -15,7 +15,7 @@ from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder, names_of, refuse_other_names, tidy_after
 from sessioncompress.store.layout import Lengths, Store
 from sessioncompress.store.lock import OpenSession
-from sessioncompress.store.originals import OriginalsPacker, Place
+from sessioncompress.store.originals import InFrame, OriginalsPacker
 from sessioncompress.store.swap import Draft, drain, is_kept_open, is_rewritten, put_back, put_in_place, state_of
 
 _HELD = 4 * disk.BUFFER
@@ -152,7 +152,7 @@ class Rewrite:
         # Hold no reference back to the rewrite: a cycle would keep an abandoned one in memory until the collector runs.
         self._packer = OriginalsPacker(lengths.originals, self._originals.hold)
         self.write: Callable[[bytes], None] = self._draft.write
-        self.keep: Callable[[bytes], Place] = self._packer.add
+        self.keep: Callable[[bytes], InFrame] = self._packer.add
 
     def __enter__(self) -> Self:
         return self
@@ -241,14 +241,14 @@ _ANY = sha256().hexdigest()
 """Placeholder for the SHA-256 of originals that are never read."""
 
 
-class DryRun:
+class CountingSink:
     """Stand-in for a Rewrite that counts its input and keeps nothing."""
 
     def __init__(self, lengths: Lengths) -> None:
         self._size = 0
         self._before = lengths.originals
         self._packer = OriginalsPacker(lengths.originals, lambda _: None)
-        self.keep: Callable[[bytes], Place] = self._packer.add
+        self.keep: Callable[[bytes], InFrame] = self._packer.add
 
     def __enter__(self) -> Self:
         return self

@@ -14,7 +14,7 @@ from sessioncompress.store import disk, git, originals
 from sessioncompress.store.journal import ONE_SIDE, Journal
 from sessioncompress.store.layout import Store, session_of
 from sessioncompress.store.lock import open_file
-from sessioncompress.store.originals import FRAME_BYTES, FRAME_MAGIC, FROM_MARKERS, OriginalsReader, Place, read_frame
+from sessioncompress.store.originals import FRAME_BYTES, FRAME_MAGIC, FROM_MARKERS, InFrame, OriginalsReader, read_frame
 
 FORGET: Final = (
     "'sessioncompress forget' ends this: it deletes what is left there. The session stays as it is, and what was only "
@@ -98,7 +98,7 @@ def refuse_if_of_another(store: Store, journal: Journal) -> None:
 class SalvagingReader(OriginalsReader):
     """A reader that also returns the undamaged lines of a damaged frame, checked by SHA-256."""
 
-    def _decode(self, start: int, place: Place) -> tuple[bytes, int]:
+    def _decode(self, start: int, place: InFrame) -> tuple[bytes, int]:
         try:
             return super()._decode(start, place)
         except Unreadable:

@@ -23,8 +23,8 @@ from sessioncompress.store import disk, layout, records
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.machine import is_signed
-from sessioncompress.store.originals import FRAME_BYTES, InBlob, Place
-from sessioncompress.store.records import BlockRecord, CheckpointRecord, Command, Dropped, LineRecord, RunRecord
+from sessioncompress.store.originals import FRAME_BYTES, InBlob, InFrame
+from sessioncompress.store.records import BlockRecord, CheckpointRecord, Dropped, LineRecord, RunKind, RunRecord
 
 _MOST_ASKED = 8
 """Maximum places of one line that are compared: a session may have thousands of identical lines."""
@@ -60,7 +60,7 @@ class _Rows:
             row = self._before.get(row)
 
 
-class Standing:
+class ActiveRuns:
     """The runs of a journal that no restore took back, by number.
 
     Adding a run never compares it with all before it, because an untrusted journal may have any number of them.
@@ -114,21 +114,21 @@ class Standing:
             self._named.setdefault(run.id, []).append(number)
             if not run.writes_checkpoint:
                 self._rewriting.append(number)
-        elif run.command == Command.RESTORE_MARKERS and run.undoes:
+        elif run.command == RunKind.RESTORE_MARKERS and run.undoes:
             for name in run.undoes:
                 if name not in self._named and name in self._undone:
                     # Someone put the session back to the state after that run.
                     back = self._undone.pop(name)
                     self._in_place[back], self._named[name] = None, [back]
                 self._partly.update(self._named.get(name, ()))
-        elif run.command == Command.RESTORE_MARKERS:
+        elif run.command == RunKind.RESTORE_MARKERS:
             self._touched = number
         elif run.undoes is not None:
             for name in run.undoes:
                 if numbers := self._named.pop(name, []):
                     self._undone[name] = numbers[-1]
                     self._end(numbers)
-        elif run.command == Command.RESTORE_LINES:
+        elif run.command == RunKind.RESTORE_LINES:
             self._end(self._rewriting)
         else:
             self._undone |= {name: numbers[-1] for name, numbers in self._named.items() if numbers}
@@ -160,7 +160,7 @@ class Journal:
         """The newest record of each checkpoint, by its lines."""
         self._dropped: list[Dropped] = []
         """Dropped records whose checkpoint record has not been read yet; it follows them."""
-        self._lines: list[tuple[bytes, bytes, Place | InBlob | None, bool, int]] = []
+        self._lines: list[tuple[bytes, bytes, InFrame | InBlob | None, bool, int]] = []
         """The fields of each line record, with SHA-256 digests as bytes to halve the memory."""
         self._blocks: list[BlockRecord] = []
         self._owners = array("I")
@@ -172,7 +172,7 @@ class Journal:
         """The number of the run that wrote a checkpoint, by the checkpoint's lines."""
         self._ended_by: dict[tuple[str, ...], int] = {}
         """The number of the newest run that removed a checkpoint."""
-        self.standing = Standing()
+        self.standing = ActiveRuns()
 
     def add(self, record: LineRecord | BlockRecord | Dropped | CheckpointRecord) -> None:
         """Add a record; a block belongs to the line record before it. Raises ValueError if its run has none."""
@@ -221,7 +221,10 @@ class Journal:
         """The rows of the line records whose originals are stored, in storage order."""
         places = ((row, place) for row, (_, _, place, *_) in enumerate(self._lines) if place)
         order = (
-            (("", each.frame * FRAME_BYTES + each.offset) if isinstance(each, Place) else (each.blob, each.offset), row)
+            (
+                ("", each.frame * FRAME_BYTES + each.offset) if isinstance(each, InFrame) else (each.blob, each.offset),
+                row,
+            )
             for row, each in places
         )
         return array("I", [row for _, row in sorted(order)])
@@ -307,7 +310,7 @@ class Journal:
         """Return the SHA-256 of a line record's original, the line that the agent wrote."""
         return self._firsts[row]
 
-    def place(self, original: bytes, was: bytes) -> Place | InBlob | None:
+    def place(self, original: bytes, was: bytes) -> InFrame | InBlob | None:
         """Return the place of a line's earlier content, by its SHA-256 and its original's, or None if no run stored it.
 
         Some runs on the same line may have stored nothing, so search all of them.
@@ -431,7 +434,7 @@ class Journal:
         """
         grown = run.store_size - self.store_size
         lines, blocks = self._ends[-1]
-        frames = {place.frame for _, _, place, *_ in self._lines[lines:] if isinstance(place, Place)}
+        frames = {place.frame for _, _, place, *_ in self._lines[lines:] if isinstance(place, InFrame)}
         # A git merge may have appended a run that started from the same state as the run before it.
         elsewhere = frames and self.store_size not in frames if grown > 0 else grown < 0 or run.originals_sha256
         if elsewhere and not self.broken:

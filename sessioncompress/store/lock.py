@@ -204,7 +204,7 @@ def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> No
     if quiet_seconds and abs(age := time.time() - session.stat.st_mtime) < quiet_seconds:
         seconds = round(max(age, 0))
         raise session.in_use(f"it changed {seconds} {'second' if seconds == 1 else 'seconds'} ago")
-    if wait_until_free(session.fd, APPEND_SECONDS) is Held.YES:
+    if wait_until_free(session.fd, APPEND_SECONDS) is OpenForWriting.YES:
         raise session.in_use("it is in use")
 
 
@@ -213,7 +213,7 @@ def _same_file(path: Path, opened: os.stat_result) -> bool:
     return found is not None and os.path.samestat(found, opened)
 
 
-class Held(Enum):
+class OpenForWriting(Enum):
     """Does a program have the file open for writing? The answer of held()."""
 
     NO = "no"
@@ -221,21 +221,21 @@ class Held(Enum):
     UNKNOWN = "unknown"
 
 
-def held(fd: int) -> Held:
+def held(fd: int) -> OpenForWriting:
     """Find out whether any process, including this one, has the file open for writing at this moment."""
     answer = _ask_for_lease(fd)
-    if answer is not Held.UNKNOWN:
+    if answer is not OpenForWriting.UNKNOWN:
         return answer
     try:
-        return Held.YES if any(_holders(fd, skip_unreadable=False)) else Held.NO
+        return OpenForWriting.YES if any(_holders(fd, skip_unreadable=False)) else OpenForWriting.NO
     except OSError:
-        return Held.UNKNOWN
+        return OpenForWriting.UNKNOWN
 
 
-def wait_until_free(fd: int, seconds: float) -> Held:
+def wait_until_free(fd: int, seconds: float) -> OpenForWriting:
     """Wait for programs that open a file, append and close it at once; return the last answer of held()."""
     deadline = time.monotonic() + seconds
-    while (answer := held(fd)) is Held.YES and time.monotonic() < deadline:
+    while (answer := held(fd)) is OpenForWriting.YES and time.monotonic() < deadline:
         time.sleep(0.002)
     return answer
 
@@ -254,7 +254,7 @@ def holders(fd: int) -> list[str]:
     return others or [f"this command itself (process {pid})" for pid in found[:1]]
 
 
-def _ask_for_lease(fd: int) -> Held:
+def _ask_for_lease(fd: int) -> OpenForWriting:
     """Take a read lease from Linux, which grants it only if no one has the file open for writing, and give it back.
 
     This takes microseconds. Searching /proc takes milliseconds and sees only this user's processes. A program that
@@ -262,16 +262,16 @@ def _ask_for_lease(fd: int) -> Held:
     SIGIO, which would end us.
     """
     if sys.platform != "linux":
-        return Held.UNKNOWN
+        return OpenForWriting.UNKNOWN
     import fcntl
 
     try:
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError as error:
-        return Held.YES if error.errno == errno.EAGAIN else Held.UNKNOWN
+        return OpenForWriting.YES if error.errno == errno.EAGAIN else OpenForWriting.UNKNOWN
     fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    return Held.NO
+    return OpenForWriting.NO
 
 
 def _holders(fd: int, *, skip_unreadable: bool) -> Iterator[str]:

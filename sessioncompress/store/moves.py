@@ -27,7 +27,7 @@ from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder, make_ours, refuse_linked_folder, tidy
 from sessioncompress.store.late_links import LeftOver
 from sessioncompress.store.layout import FOLDER, PACKS, sessions_named, status_of, store_in
-from sessioncompress.store.lock import Held, OpenSession, held, open_file, wait_for_lock, wait_until_free
+from sessioncompress.store.lock import OpenForWriting, OpenSession, held, open_file, wait_for_lock, wait_until_free
 from sessioncompress.store.machine import folder_name, make_key
 from sessioncompress.store.pack import INDEX, Entry, Member, PackReader, State, is_same
 from sessioncompress.store.packing import Pack, Packed, by_tar, packs_in
@@ -53,7 +53,7 @@ def take_out(each: Packed, session: OpenSession) -> None:
         if session.left_over or not is_as_packed(each):
             raise session.in_use("it has changed since it was packed")
         # If the system can't report who has it open, a recent write counts as open.
-        if held(session.fd) is Held.UNKNOWN and time.time() - session.stat.st_mtime < LINK_SECONDS:
+        if held(session.fd) is OpenForWriting.UNKNOWN and time.time() - session.stat.st_mtime < LINK_SECONDS:
             raise session.in_use("it changed less than an hour ago")
         aside = aside_of(path)
         if os.path.lexists(aside):
@@ -64,7 +64,7 @@ def take_out(each: Packed, session: OpenSession) -> None:
             disk.system.replace(path, aside)
             # Ask before reading the status: the last program to close it may have written until then, and no other can
             # open it.
-            in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES
+            in_use = wait_until_free(session.fd, HOLD_SECONDS) is OpenForWriting.YES
             was, now = session.stat, aside.lstat()
             if in_use or (now.st_ino, now.st_size, now.st_mtime_ns) != (was.st_ino, was.st_size, was.st_mtime_ns):
                 put_aside_back(aside, path)
@@ -284,7 +284,7 @@ def _put_back(each: Packed) -> bool:
 def _may_go(aside: Path, entry: Entry) -> bool:
     """Return True if the session put aside is unchanged since it was packed, and no program writes to it."""
     with suppress(Refused), disk.closing(open_file(aside)) as fd:
-        return held(fd) is not Held.YES and is_same(aside, entry.members[0])
+        return held(fd) is not OpenForWriting.YES and is_same(aside, entry.members[0])
     return False
 
 

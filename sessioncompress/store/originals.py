@@ -51,7 +51,7 @@ _BESIDE: Final = 1 << 10
 """Bytes that a cached frame costs in addition to its content, rounded up: small runs make many small frames."""
 
 
-class Place(NamedTuple):
+class InFrame(NamedTuple):
     """The place of a line: a frame's byte offset in the file, the offset in the frame's content, and the line's length.
 
     A line that does not end in its frame continues at the start of the next one.
@@ -119,7 +119,7 @@ class OriginalsPacker:
         self._content = bytearray()
         self._filled = 0
 
-    def add(self, line: bytes) -> Place:
+    def add(self, line: bytes) -> InFrame:
         """Store a line and return its place. Raises ValueError if it is over LONGEST_LINE.
 
         A message of a document has no LF of its own. An LF is added after it, outside its place, so that lines can be
@@ -127,7 +127,7 @@ class OriginalsPacker:
         """
         if len(line) > LONGEST_LINE:
             raise ValueError(f"a line of {len(line)} bytes is not kept")
-        place = Place(self.end, self._filled, len(line))
+        place = InFrame(self.end, self._filled, len(line))
         for data in (line,) if line.endswith(b"\n") else (line, b"\n"):
             start = 0
             while start < len(data):
@@ -201,7 +201,7 @@ class OriginalsReader:
         if self._blobs is not None:
             self._blobs.close()
 
-    def line(self, place: Place | InBlob, sha256_hex: str) -> bytes:
+    def line(self, place: InFrame | InBlob, sha256_hex: str) -> bytes:
         """Return the line at a place. Raises Unreadable unless it is complete and its SHA-256 matches."""
         if isinstance(place, InBlob):
             return self._committed(place, sha256_hex)
@@ -243,7 +243,7 @@ class OriginalsReader:
         where = session_of(self._path)
         raise Unreadable(f"{what} (git blob {place.blob})", where=where, state=NOT_CHANGED, remedy=remedy)
 
-    def _frame(self, start: int, place: Place) -> tuple[bytes, int]:
+    def _frame(self, start: int, place: InFrame) -> tuple[bytes, int]:
         found = self._held.pop(start, None)
         if found is None:
             while self._held and self._size > _MOST_HELD - FRAME_BYTES:
@@ -262,7 +262,7 @@ class OriginalsReader:
         self._held[start] = found
         return found
 
-    def _decode(self, start: int, place: Place) -> tuple[bytes, int]:
+    def _decode(self, start: int, place: InFrame) -> tuple[bytes, int]:
         content = bytearray()
         try:
             following = read_frame(self._fd, start, content)
@@ -272,7 +272,7 @@ class OriginalsReader:
             raise self._unreadable(place, str(error)) from error
         return bytes(content), following
 
-    def _unreadable(self, place: Place, what: str) -> Unreadable:
+    def _unreadable(self, place: InFrame, what: str) -> Unreadable:
         where = f"frame at byte {place.frame}, offset {place.offset}, {place.bytes} bytes"
         return Unreadable(
             f"{what} ({where})",

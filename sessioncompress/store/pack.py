@@ -119,7 +119,7 @@ class Entry(Struct, frozen=True, rename="camel", tag="session"):
         return (self.path, *(part for each in self.members for part in (each.path, each.sha256)))
 
 
-class _Head(Struct, frozen=True, rename="camel", tag="pack"):
+class _IndexHead(Struct, frozen=True, rename="camel", tag="pack"):
     version: Annotated[int, Meta(ge=1)]
     size: Count = 0
     """Bytes of the archive. Optional, so that a later version can record it in another way."""
@@ -136,7 +136,7 @@ class Index(NamedTuple):
     def written(self) -> bytes:
         """Return the index as JSON lines."""
         rows = b"".join(msgspec.json.encode(row) + b"\n" for row in self.entries)
-        return msgspec.json.encode(_Head(VERSION, self.size, sha256(rows).hexdigest())) + b"\n" + rows
+        return msgspec.json.encode(_IndexHead(VERSION, self.size, sha256(rows).hexdigest())) + b"\n" + rows
 
 
 def read_index(path: Path) -> Index:
@@ -156,13 +156,13 @@ def read_index(path: Path) -> Index:
 
 def index_of(path: Path | str, data: bytes) -> Index:
     """Parse an index; see read_index()."""
-    head: _Head | None = None
+    head: _IndexHead | None = None
     entries: list[Entry] = []
     places: set[str] = set()
     for number, row in enumerate(data.splitlines(), 1):
         try:
             if head is None:
-                head = msgspec.json.decode(row, type=_Head)
+                head = msgspec.json.decode(row, type=_IndexHead)
                 if head.version > VERSION:
                     what = f"it is of version {head.version}, and this program reads version {VERSION}"
                     remedy = "Install a newer sessioncompress."
@@ -206,7 +206,7 @@ def may_name(path: str) -> bool:
     return not any(step in ("", ".", "..") or "\0" in step or step.lower() in _NEVER for step in path.split("/"))
 
 
-class Source(NamedTuple):
+class FileToPack(NamedTuple):
     """A file to pack: its path relative to the packed folder, its content, its size in bytes, mode, time and owner."""
 
     path: str
@@ -217,12 +217,12 @@ class Source(NamedTuple):
     owner: tuple[int, int]
 
 
-def source_of(path: str, fd: int, size: int | None = None) -> Source:
+def source_of(path: str, fd: int, size: int | None = None) -> FileToPack:
     """Return a source for an open file, or for its first `size` bytes."""
     found = os.fstat(fd)
     size = found.st_size if size is None else size
     mode = found.st_mode & MODE
-    return Source(path, _pieces(fd, size), size, mode, found.st_mtime_ns, (found.st_uid, found.st_gid))
+    return FileToPack(path, _pieces(fd, size), size, mode, found.st_mtime_ns, (found.st_uid, found.st_gid))
 
 
 def _pieces(fd: int, size: int) -> Iterator[bytes]:
@@ -258,7 +258,7 @@ class PackWriter:
         self._family = ""
         self.size = 0
 
-    def add(self, sources: Sequence[Source], family: str) -> tuple[int, tuple[Member, ...]] | None:
+    def add(self, sources: Sequence[FileToPack], family: str) -> tuple[int, tuple[Member, ...]] | None:
         """Pack the files of one session; return the start of its frame, and the members.
 
         Return None if a file became shorter meanwhile; no session then owns the bytes in the archive. Raises OSError.
@@ -273,7 +273,7 @@ class PackWriter:
         whole = [member for member in members if member is not None]
         return (frame, tuple(whole)) if len(whole) == len(members) else None
 
-    def _member(self, source: Source) -> Member | None:
+    def _member(self, source: FileToPack) -> Member | None:
         self._write(_tar_header(source))
         start, digest = self._content, sha256()
         is_begun = source.size < _ALIGNED
@@ -323,7 +323,7 @@ class PackWriter:
         self._pending = bytearray()
 
 
-def _tar_header(source: Source) -> bytes:
+def _tar_header(source: FileToPack) -> bytes:
     """Return the tar header of a file; a PAX record holds the time in nanoseconds."""
     info = tarfile.TarInfo(source.path)
     info.size = source.size

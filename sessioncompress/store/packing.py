@@ -25,11 +25,11 @@ from sessioncompress.store.pack import (
     INDEX,
     MODE,
     Entry,
+    FileToPack,
     Index,
     Member,
     PackReader,
     PackWriter,
-    Source,
     State,
     index_in,
     opened,
@@ -281,7 +281,7 @@ class NewPack:
         os.close(self._fd)
         disk.remove(self._path)
 
-    def add(self, sources: Sequence[Source], family: str) -> tuple[int, tuple[Member, ...]] | None:
+    def add(self, sources: Sequence[FileToPack], family: str) -> tuple[int, tuple[Member, ...]] | None:
         """Pack the files of one session; see PackWriter.add()."""
         self.is_broken = True
         with failing(self._path):
@@ -297,7 +297,7 @@ class NewPack:
         with pack.reader() as reader:
             for _, entry in in_order(pack.packed()):
                 sources = [
-                    Source(each.path, reader.read(entry, each), each.size, each.mode & MODE, each.mtime_ns, owner)
+                    FileToPack(each.path, reader.read(entry, each), each.size, each.mode & MODE, each.mtime_ns, owner)
                     for each in entry.members
                 ]
                 added = self.add(sources, entry.title)

@@ -33,7 +33,7 @@ from sessioncompress.store import disk
 from sessioncompress.store.layout import named_in
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.machine import signature
-from sessioncompress.store.originals import InBlob, Place
+from sessioncompress.store.originals import InBlob, InFrame
 
 Bytes = bytes
 """Alias of the type, for classes with a field named `bytes`."""
@@ -57,7 +57,7 @@ _LONGEST_ID = 1024
 """Characters. No agent's session id is nearly as long."""
 
 
-class Command(StrEnum):
+class RunKind(StrEnum):
     """The action of a run on a session, as recorded."""
 
     COMPRESS = "compress"
@@ -90,7 +90,7 @@ class LineRecord(NamedTuple):
     """
 
     sha256: str
-    place: Place | InBlob | None
+    place: InFrame | InBlob | None
     rewritten: str
     edit: bool = False
     line: int = -1
@@ -192,12 +192,12 @@ class RunRecord(NamedTuple):
     @property
     def is_restore(self) -> bool:
         """True if the run took other runs back."""
-        return self.command.startswith(Command.RESTORE)
+        return self.command.startswith(RunKind.RESTORE)
 
     @property
     def writes_checkpoint(self) -> bool:
         """True if the run wrote a checkpoint and rewrote no line."""
-        return self.command in (Command.COMPACT, Command.BRANCH)
+        return self.command in (RunKind.COMPACT, RunKind.BRANCH)
 
     def encode(self) -> bytes:
         """Return the record as a line of the journal, without a modification time or session id out of bounds."""
@@ -232,7 +232,7 @@ class Dropped(NamedTuple):
     """
 
     sha256: str
-    place: Place
+    place: InFrame
     lines: int
     runs: tuple[tuple[int, str, int], ...]
 
@@ -265,7 +265,7 @@ class CheckpointRecord(NamedTuple):
     lines: tuple[str, ...]
     refs: tuple[str, ...]
     tokens: tuple[int, int]
-    removed: tuple[str, Place] | None = None
+    removed: tuple[str, InFrame] | None = None
     unended: bool = False
     ended: bool = False
     rehung: tuple[str, ...] = ()
@@ -325,7 +325,7 @@ def decode(raw: bytes) -> Record:
     if kind in ("edit", "git-edit", "line"):
         is_edit = kind != "line"
         was, now = (record["was"], record["isSha256"]) if is_edit else (record["original"], record["rewrittenSha256"])
-        place: Place | InBlob | None = None
+        place: InFrame | InBlob | None = None
         if kind == "git-edit":
             blob = intern(_hex(was["blob"], _DIGEST_DIGITS if len(was["blob"]) > _SHA1_DIGITS else _SHA1_DIGITS))
             place = InBlob(blob, _count(was["offset"]), _count(was["bytes"]))
@@ -440,8 +440,8 @@ def _run_record(record: Mapping[str, Any]) -> RunRecord:
     )
 
 
-def _place(record: Mapping[str, Any]) -> Place:
-    return Place(*(_count(record[key]) for key in Place._fields))
+def _place(record: Mapping[str, Any]) -> InFrame:
+    return InFrame(*(_count(record[key]) for key in InFrame._fields))
 
 
 def _matching(pattern: re.Pattern[str], value: Any) -> str:

@@ -34,7 +34,7 @@ from sessioncompress.store.layout import (
     store_of,
     writers,
 )
-from sessioncompress.store.lock import Held, OpenSession, held, lock, open_file
+from sessioncompress.store.lock import OpenForWriting, OpenSession, held, lock, open_file
 from sessioncompress.store.machine import folder_name
 from sessioncompress.store.swap import LINK_SECONDS, Replaced, drain, is_done, is_rewritten, state_of
 
@@ -365,6 +365,6 @@ def sweep(where: Path) -> None:
             for path in () if os.path.lexists(where / name) else LeftOver(where / name).drafts:
                 with disk.closing(open_file(path)) as fd:
                     is_old = time.time() - os.fstat(fd).st_mtime > LINK_SECONDS
-                    if is_old and lock(fd) and held(fd) is not Held.YES:
+                    if is_old and lock(fd) and held(fd) is not OpenForWriting.YES:
                         disk.remove(path)
         folder.tidy(work)

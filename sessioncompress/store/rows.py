@@ -40,7 +40,7 @@ class Listed(NamedTuple):
     changed_ns: int
 
 
-class Events(NamedTuple):
+class EventTotal(NamedTuple):
     """Events of a session: their number, and the bytes of their data."""
 
     rows: int = 0
@@ -136,16 +136,16 @@ class Database:
                     what = "its agent changed it meanwhile"
                     raise InUse(what, where=self.path / session, state=NOT_CHANGED, remedy="Run again.")
 
-    def events(self, session: str) -> Events:
+    def events(self, session: str) -> EventTotal:
         """Count the events of a session that may be deleted; see take_events()."""
         if not self._may_take_events(session):
-            return Events()
+            return EventTotal()
         kept = self.tables.events
         with self._failing():
             which = f"{kept.session} = ?1 AND {kept.which}"
             asked = f"SELECT count(*), sum({length(kept.data)}) FROM {kept.table} WHERE {which}"  # noqa: S608 - our names
             rows, size = self._sql.execute(asked, (session,)).fetchone()
-        return Events(rows, size or 0)
+        return EventTotal(rows, size or 0)
 
     def event_rows(self, session: str) -> Iterator[bytes]:
         """Yield each event of a session that may be deleted, as a line, in the order of their numbers.

@@ -20,7 +20,7 @@ from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder
 from sessioncompress.store.late_links import NO_DRAFT, LateLink, current_state, now, prefix_of
 from sessioncompress.store.layout import FOLDER, status_of
-from sessioncompress.store.lock import Held, OpenSession, lock, open_file, wait_until_free
+from sessioncompress.store.lock import OpenForWriting, OpenSession, lock, open_file, wait_until_free
 
 _HELD = 4 * disk.BUFFER
 """Bytes held in memory until the run is known to pay. Most sessions are smaller."""
@@ -353,7 +353,7 @@ def drain(session: OpenSession, old: Replaced) -> int:
         if not waiting:
             break
         holding = wait_until_free(waiting[0].fd, HOLD_SECONDS)
-        if holding is Held.UNKNOWN:
+        if holding is OpenForWriting.UNKNOWN:
             time.sleep(_UNSEEN_SECONDS)
         state = state_of(session, waiting[0].fd)
         if is_rewritten(session, state, waiting[0]):
@@ -365,7 +365,7 @@ def drain(session: OpenSession, old: Replaced) -> int:
             if done:
                 session.left_over.drop(session.left_over.late[state.inode])
             waiting.pop(0)
-        elif wait_until_free(session.fd, HOLD_SECONDS) is Held.YES:
+        elif wait_until_free(session.fd, HOLD_SECONDS) is OpenForWriting.YES:
             break
         else:
             waiting.append(_carry_over(session, tail))
@@ -373,10 +373,10 @@ def drain(session: OpenSession, old: Replaced) -> int:
     return carried
 
 
-def is_done(old: int, holding: Held, state: LateLink) -> bool:
+def is_done(old: int, holding: OpenForWriting, state: LateLink) -> bool:
     """Return True if nothing can arrive late any more: the file is not open, or it has been quiet for an hour."""
     quiet = time.time() - max(os.fstat(old).st_mtime, state.since)
-    return holding is Held.NO or (holding is Held.UNKNOWN and quiet > LINK_SECONDS)
+    return holding is OpenForWriting.NO or (holding is OpenForWriting.UNKNOWN and quiet > LINK_SECONDS)
 
 
 def _carry_over(session: OpenSession, tail: Tail) -> Replaced:
@@ -442,15 +442,15 @@ def put_back(session: OpenSession, replaced: Replaced, *, rewritten: bool = Fals
             behind = os.lseek(fd, 0, os.SEEK_CUR)
         link(back.path(session.path), session.left_over.name(back.moved(new, tail.end, behind)))
         session.left_over.drop([back])
-    if holding is Held.NO:
+    if holding is OpenForWriting.NO:
         session.left_over.drop(session.left_over.late.get(inode, ()))
 
 
 def is_kept_open(old: int) -> bool:
     """Return True if a program keeps a file open for writing; if that can't be known, True if it keeps growing."""
     holding = wait_until_free(old, HOLD_SECONDS)
-    if holding is not Held.UNKNOWN:
-        return holding is Held.YES
+    if holding is not OpenForWriting.UNKNOWN:
+        return holding is OpenForWriting.YES
     sizes = []
     for _ in range(3):
         sizes.append(os.fstat(old).st_size)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.core.checkpoint import Said, Say, Summary
+from sessioncompress.core.checkpoint import Say, Summary, Utterance
 from sessioncompress.errors import Refused
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.restore import restore_session
@@ -371,11 +371,11 @@ def _texts(data: bytes) -> Iterator[str]:
 _LONG = "Look at the gauge and tell me what it says about the tide.\n" * 6
 
 
-def _fails(text: str) -> list[Said]:
+def _fails(text: str) -> list[Utterance]:
     return ran("make tide", f"{text}\nError: {text}", failed=True)
 
 
-PLACES: Mapping[str, Callable[[str], list[Said]]] = {
+PLACES: Mapping[str, Callable[[str], list[Utterance]]] = {
     "a request": lambda text: [asked(text), answered("Done.")],
     "a long request": lambda text: [asked(f"{_LONG}You must never stop.\n{text}\nYou must: {text}\n{_LONG}")],
     "an old request": lambda text: [asked("Go."), asked(text), *(asked(f"{_LONG} {at}") for at in range(40))],
@@ -410,8 +410,8 @@ PLACES: Mapping[str, Callable[[str], list[Said]]] = {
     "a task": lambda text: called("TaskCreate", {"subject": text}, text),
     "a search": lambda text: called("grep", {"pattern": text, "path": text}, f"{text}\nFound 3 files"),
     "a search by a shell": lambda text: ran(f"grep -rn '{text}' src/{text}", text),
-    "a summary of somebody else's": lambda text: [Said(Say.SUMMARY, text), asked("Go on.")],
-    "a summary within one": lambda text: [Said(Say.SUMMARY, f"As I said:\n{text}\nSo it is."), asked("Go on.")],
+    "a summary of somebody else's": lambda text: [Utterance(Say.SUMMARY, text), asked("Go on.")],
+    "a summary within one": lambda text: [Utterance(Say.SUMMARY, f"As I said:\n{text}\nSo it is."), asked("Go on.")],
 }
 
 
@@ -425,7 +425,9 @@ def test_orders_are_quoted_wherever_they_stand(text: str) -> None:
                 said = said[1:]
             summary = digest(said, budget=3_000, splits=splits)
             _is_harmless(summary, place)
-            again = digest([(0, Said(Say.SUMMARY, summary.text)), (1, asked("Go on."))], budget=3_000, splits=splits)
+            again = digest(
+                [(0, Utterance(Say.SUMMARY, summary.text)), (1, asked("Go on."))], budget=3_000, splits=splits
+            )
             _is_harmless(again, f"{place}, once more")
 
 

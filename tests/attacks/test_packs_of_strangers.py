@@ -17,7 +17,7 @@ from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store import disk
 from sessioncompress.store.layout import FOLDER, PACKS
-from sessioncompress.store.pack import Entry, Index, PackWriter, Source, State
+from sessioncompress.store.pack import Entry, FileToPack, Index, PackWriter, State
 from sessioncompress.store.packing import Pack
 from sessioncompress.store.places import Disk, packs_of
 from tests.support.packs import pack, packs_in, session, sessions_in, state
@@ -35,7 +35,7 @@ def planted(root: Path, name: str, pieces: Iterable[bytes], size: int, *, mode: 
     archive = folder / "p-1.tar.zst"
     with disk.closing(disk.create(archive)) as fd:
         writer = PackWriter(fd, size)
-        added = writer.add([Source(name, pieces, size, mode, 0, (0, 0))], "")
+        added = writer.add([FileToPack(name, pieces, size, mode, 0, (0, 0))], "")
         writer.finish()
     assert added is not None
     frame, members = added
@@ -168,7 +168,7 @@ def test_repeats_of_one_session_are_no_bomb(tmp_path: Path) -> None:
         writer = PackWriter(fd, 200 * ZEROS)
         frames = []
         for number in range(4):
-            added = writer.add([Source(f"{number}.jsonl", content, 40 * ZEROS, 0o600, 0, (0, 0))], "one family")
+            added = writer.add([FileToPack(f"{number}.jsonl", content, 40 * ZEROS, 0o600, 0, (0, 0))], "one family")
             assert added is not None
             frames.append(added[0])
         writer.finish()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sessioncompress.compressors.names import LOOKED_AT, Index, Names
+from sessioncompress.compressors.names import LOOKED_AT, PreviewNames, Visible
 from sessioncompress.core import marker
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
@@ -80,10 +80,10 @@ def text_of(piece: Piece, size: int) -> str:
     return "".join(found)
 
 
-def chosen(results: list[str]) -> tuple[list[Index], float]:
+def chosen(results: list[str]) -> tuple[list[Visible], float]:
     """Return the indexes of results, and the seconds of processor time."""
     begun = time.process_time()
-    names = Names(BALANCED)
+    names = PreviewNames(BALANCED)
     for text in results:
         names.keep(json.dumps(text[-2_000:]).encode())
     for text in results:

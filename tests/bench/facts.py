@@ -22,7 +22,7 @@ from sessioncompress.checkpoints.merge import Earlier, Title, parse, tasks, told
 from sessioncompress.checkpoints.merge import commands as rows_of_commands
 from sessioncompress.checkpoints.quote import CUT, clean, one_line
 from sessioncompress.checkpoints.shell import alike, commands_in
-from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.checkpoint import Say, Utterance
 from sessioncompress.core.model import Purpose
 from sessioncompress.core.text import estimate
 from sessioncompress.errors import SessionCompressError
@@ -60,7 +60,7 @@ def facts(cut: Halves, text: str) -> Counter[str]:
     return counted
 
 
-def _files(said: Iterable[Said], found: Earlier) -> Iterator[bool]:
+def _files(said: Iterable[Utterance], found: Earlier) -> Iterator[bool]:
     """Judge each of the newest files that calls changed: whether the summary names it."""
     changed: dict[str, None] = {}
     for each in said:
@@ -78,7 +78,7 @@ def _files(said: Iterable[Said], found: Earlier) -> Iterator[bool]:
         yield one_line(name, 100).removesuffix(CUT) in rows
 
 
-def _verdicts(said: Iterable[Said], found: Earlier) -> Iterator[bool]:
+def _verdicts(said: Iterable[Utterance], found: Earlier) -> Iterator[bool]:
     """Judge each command that is listed, and of which the agent recorded how it ended."""
     recorded: dict[str, bool | None] = {}
     called: dict[str, Sequence[str]] = {}
@@ -103,7 +103,7 @@ def _bare(command: str) -> str:
     return _FOLDERS.sub("", " ".join(clean(command).split()))
 
 
-def _todo(said: Iterable[Said], found: Earlier) -> Iterator[bool]:
+def _todo(said: Iterable[Utterance], found: Earlier) -> Iterator[bool]:
     """Judge the todo list: whether all of the last one stands there, or the rest is said to be left out."""
     items: list[tuple[str, str]] = []
     for each in said:
@@ -124,7 +124,7 @@ def _items(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield item["status"], words
 
 
-def _prompts(said: Iterable[Said], found: Earlier) -> Iterator[bool]:
+def _prompts(said: Iterable[Utterance], found: Earlier) -> Iterator[bool]:
     """Judge each short request: whether it stands there verbatim, where the section says of none that it is left out."""
     if found.section(Title.REQUESTS).gone:
         return

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from sessioncompress.checkpoints.cut import NoCut, find_cut
 from sessioncompress.checkpoints.digest import extract
 from sessioncompress.checkpoints.notes import Notes
-from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.checkpoint import Say, Utterance
 from sessioncompress.core.jsonl import parse_any
 from sessioncompress.core.text import estimate
 from sessioncompress.formats.table import detect
@@ -52,8 +52,8 @@ class Row(NamedTuple):
 class Halves(NamedTuple):
     """What was said in a session before and behind its cut; whether that splits a turn; the tokens before it."""
 
-    old: Sequence[tuple[int, Said]]
-    kept: Sequence[tuple[int, Said]]
+    old: Sequence[tuple[int, Utterance]]
+    kept: Sequence[tuple[int, Utterance]]
     splits: bool
     tokens: int
 
@@ -71,7 +71,7 @@ def halves(path: Path, rules: Compact) -> Halves | None:
         return None
     reader = form.reader()
 
-    def said_in(numbers: Iterable[int]) -> list[tuple[int, Said]]:
+    def said_in(numbers: Iterable[int]) -> list[tuple[int, Utterance]]:
         read = ((number, parse_any(messages[number])) for number in numbers)
         return [(number, each) for number, entry in read if entry is not None for each in reader.said(entry)]
 
@@ -79,7 +79,7 @@ def halves(path: Path, rules: Compact) -> Halves | None:
     return Halves(said_in(cut.old), said_in(cut.kept), cut.splits, tokens)
 
 
-def text_of(said: Iterable[tuple[int, Said]]) -> str:
+def text_of(said: Iterable[tuple[int, Utterance]]) -> str:
     return "\n".join(content for _, each in said for content in each.contents())
 
 
@@ -97,7 +97,7 @@ def pairs_in(text: str) -> set[Pair]:
     return found
 
 
-def needs(old: str, kept: Sequence[tuple[int, Said]]) -> tuple[set[str], set[Pair]]:
+def needs(old: str, kept: Sequence[tuple[int, Utterance]]) -> tuple[set[str], set[Pair]]:
     """Return the names that the model writes first and the old part holds; and the pairs with them."""
     old_names, old_pairs = names_in(old), pairs_in(old)
     known: set[str] = set()

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from sessioncompress.cli import options, sessions, tables
 from sessioncompress.cli.main import main
-from sessioncompress.operations.history import RunStats, SessionRun, State
+from sessioncompress.operations.history import RunState, RunStats, SessionRun
 from sessioncompress.operations.sessions import ListedSession
 
 PATH = "/home/someone/.pi/agent/sessions/--a-project--/2026-03-02T10-00-00-000Z_0198f7c2-5a6b.jsonl"
@@ -189,12 +189,12 @@ def test_what_is_quoted_is_never_broken(monkeypatch: pytest.MonkeyPatch) -> None
     assert said.splitlines() == ["the users' file isn't here:", f"  {command}", "  brings it back,", f"  {command}."]
 
 
-RUN = SessionRun("/home/someone/" + "a" * 90 + ".jsonl", "x", "", "compress", State.IN_PLACE, 0, 0)
+RUN = SessionRun("/home/someone/" + "a" * 90 + ".jsonl", "x", "", "compress", RunState.IN_PLACE, 0, 0)
 RUNS = [
     RunStats(
-        "20260302-100000-1a2b", "2026-03-02T10:00:07Z", ("compact", "compress"), State.PARTLY, 9 << 24, -5, (RUN,)
+        "20260302-100000-1a2b", "2026-03-02T10:00:07Z", ("compact", "compress"), RunState.PARTLY, 9 << 24, -5, (RUN,)
     ),
-    RunStats("20260302-100000", "2026-03-02T10:00:08Z", ("compress",), State.IN_PLACE, 4 << 10, 3 << 10, (RUN, RUN)),
+    RunStats("20260302-100000", "2026-03-02T10:00:08Z", ("compress",), RunState.IN_PLACE, 4 << 10, 3 << 10, (RUN, RUN)),
 ]
 
 

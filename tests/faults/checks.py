@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from sessioncompress.core import marker
-from sessioncompress.core.model import Standing
+from sessioncompress.core.model import Protection
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
@@ -89,7 +89,7 @@ def check_protected(played: Played) -> None:
     """What is recent is the same to the byte: by the policy, and by eye from the last prompt on."""
     old, new = split(played.before), split(played.after)
     for one, other, where in zip(old, new, view_of(played.before, played.policy).standing, strict=True):
-        assert one == other or where is not Standing.PROTECTED
+        assert one == other or where is not Protection.PROTECTED
     if played.policy is EAGER:
         last = max(number for number, line in enumerate(old) if b'"role":"user"' in line.replace(b" ", b""))
         assert new[last:] == old[last:]

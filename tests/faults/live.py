@@ -23,7 +23,7 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.policy.model import Compact
 from sessioncompress.store import lock, recover, swap
-from sessioncompress.store.lock import Held
+from sessioncompress.store.lock import OpenForWriting
 from tests.faults.scenes import SIZES, built
 from tests.support.runs import EAGER, write
 from tests.unit.store.tools import in_a_child
@@ -68,7 +68,7 @@ def main(folder: str, writer: str, rate: str, lines: str, seen: str, killed: str
     """Race until the writer is done; then every line of its must be there, and the original before them."""
     if not int(seen):
         for module in (lock, recover):
-            setattr(module, "held", lambda fd: Held.UNKNOWN)  # noqa: B010, no type knows what a module may be given
+            setattr(module, "held", lambda fd: OpenForWriting.UNKNOWN)  # noqa: B010, no type knows what a module may be given
     swap.HOLD_SECONDS = 0.02
     path = write(Path(folder), built(SIZES[0], 1))
     original = path.read_bytes()

@@ -102,7 +102,7 @@ MUTANTS = (
     # The check of a rewritten session.
     *_in("pipeline/plan.py", "tests/unit/operations/test_verify.py")(
         ("verify compares no lines", "for number in changed:", "for number in ():"),
-        ("verify lets a protected line change", "view.standing[number] is Standing.PROTECTED", "False"),
+        ("verify lets a protected line change", "view.standing[number] is Protection.PROTECTED", "False"),
         ("verify lets more than mirrors go from a protected line", " and rest(before) == rest(after)", ""),
         ("verify does not count the lines", "len(before) != len(after)", "False"),
         ("verify does not look at calls and results", "callers(before) != callers(after)", "False"),
@@ -354,7 +354,7 @@ MUTANTS = (
     ),
     *_in("store/lock.py", "tests/unit/store/test_lock.py")(
         ("the lock may be on a file that is gone", "if lock(fd) and _same_file(path, os.fstat(fd)):", "if lock(fd):"),
-        ("a session in use is replaced", "wait_until_free(session.fd, APPEND_SECONDS) is Held.YES", "False"),
+        ("a session in use is replaced", "wait_until_free(session.fd, APPEND_SECONDS) is OpenForWriting.YES", "False"),
         ("a session with other hard links is replaced", "if links > 1 and links > 1 + ", "if False and links > 1 + "),
         ("links are followed", '("O_NOFOLLOW", "O_CLOEXEC",', '("O_CLOEXEC",'),
     ),
@@ -548,7 +548,7 @@ MUTANTS = (
         ("a run takes over records of one that is in place", "and not self._journal.stands(row):", ":"),
         (
             "an original that is kept is kept again",
-            "if self._keeps and not isinstance(place, Place):",
+            "if self._keeps and not isinstance(place, InFrame):",
             "if self._keeps:",
         ),
     ),
@@ -657,7 +657,7 @@ MUTANTS = (
         ("what a commit has is not compared", "if sha256(line).hexdigest() == sha256_hex:", "if True:"),
     ),
     *_in("pipeline/rewrite.py", "tests/unit/store/test_committed.py")(
-        ("where a commit is gone a run fails", "if isinstance(known.place, Place):\n", "if True:\n"),
+        ("where a commit is gone a run fails", "if isinstance(known.place, InFrame):\n", "if True:\n"),
     ),
     *_in(
         "pipeline/rewrite.py",
@@ -705,7 +705,7 @@ MUTANTS = (
         "operations/restore.py",
         "tests/unit/operations/test_restore.py::test_what_was_changed_stays_and_everything_else_comes_back",
     )(
-        ("a restore that left changed lines says that all is back", "self.command = Command.RESTORE_MARKERS", "pass"),
+        ("a restore that left changed lines says that all is back", "self.command = RunKind.RESTORE_MARKERS", "pass"),
     ),
     *_in("pipeline/relatives.py", "tests/attacks/test_originals_of_the_family.py")(
         (
@@ -929,12 +929,12 @@ MUTANTS = (
         (
             "a session that is put aside is looked at before it is asked who has it open",
             (
-                "            in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES\n"
+                "            in_use = wait_until_free(session.fd, HOLD_SECONDS) is OpenForWriting.YES\n"
                 "            was, now = session.stat, aside.lstat()\n"
             ),
             (
                 "            was, now = session.stat, aside.lstat()\n"
-                "            in_use = wait_until_free(session.fd, HOLD_SECONDS) is Held.YES\n"
+                "            in_use = wait_until_free(session.fd, HOLD_SECONDS) is OpenForWriting.YES\n"
             ),
         ),
     ),

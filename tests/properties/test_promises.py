@@ -18,7 +18,7 @@ import pytest
 from msgspec.structs import replace
 
 from sessioncompress.core import marker
-from sessioncompress.core.model import Kind, Line, Standing
+from sessioncompress.core.model import Kind, Line, Protection
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.pipeline.summary import Status
@@ -191,13 +191,13 @@ def test_recent_context_untouched(name: str, preset: str) -> None:
     standing = view.standing
     pairs = zip(units(fixture(name)), units(outcome(name, preset).data), view.lines, standing, strict=True)
     for old, new, line, where in pairs:
-        if where is Standing.PROTECTED and old != new:
+        if where is Protection.PROTECTED and old != new:
             left = [without_mirrors(each, line, at_rest=view.policy.at_rest) for each in (old, new)]
             assert left[0] == left[1]
-    assert (Standing.PROTECTED in standing) == (preset != "greedy")
+    assert (Protection.PROTECTED in standing) == (preset != "greedy")
     live = [standing[number] for number in view_of(fixture(name)).survey.shape.live]
-    first = live.index(Standing.PROTECTED) if Standing.PROTECTED in live else len(live)
-    assert set(live[first:]) <= {Standing.PROTECTED}
+    first = live.index(Protection.PROTECTED) if Protection.PROTECTED in live else len(live)
+    assert set(live[first:]) <= {Protection.PROTECTED}
 
 
 @pytest.mark.parametrize("preset", POLICIES)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from sessioncompress import PRESETS, compress_session, show
 from sessioncompress.core import marker
-from sessioncompress.core.model import Standing
+from sessioncompress.core.model import Protection
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Placeholder, Policy, Prune
 from tests.support import texts
@@ -68,7 +68,7 @@ def test_every_format_keeps_the_promises(tmp_path: Path, name: str, policy: Poli
     for before, now, standing in zip(
         units(data), units(path.read_bytes()), view_of(data, policy).standing, strict=True
     ):
-        assert before == now or standing is not Standing.PROTECTED
+        assert before == now or standing is not Protection.PROTECTED
     for other in (policy, PRUNING, NATIVE, EAGER):
         compress_again(path, other)
     restore(path)

@@ -250,3 +250,13 @@ def test_only_tables_wait_for_rich(tmp_path: Path, arguments: list[str]) -> None
     command = [sys.executable, "-c", program, *arguments, *paths]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.endswith("\nFalse\n"), done.stdout
+
+
+def test_a_class_name_has_one_home() -> None:
+    """Except for a command, which has the name that the user types."""
+    homes: dict[str, list[str]] = {}
+    for module in MODULES:
+        for node in ast.walk(tree(module)):
+            if isinstance(node, ast.ClassDef) and not module.startswith("cli."):
+                homes.setdefault(node.name.lstrip("_"), []).append(module)
+    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from sessioncompress.checkpoints import deeds as done
-from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.checkpoint import Say, Utterance
 from tests.unit.checkpoints.said import called, ran
 
 
-def noted(*said: Said) -> done.Deeds:
+def noted(*said: Utterance) -> done.Deeds:
     deeds = done.Deeds()
     for each in said:
         if each.say is Say.CALL:

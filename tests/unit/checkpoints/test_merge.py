@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from sessioncompress.checkpoints import merge
-from sessioncompress.checkpoints.shell import Outcome
-from sessioncompress.core.checkpoint import Said, Say, Summary
+from sessioncompress.checkpoints.shell import ShellResult
+from sessioncompress.core.checkpoint import Say, Summary, Utterance
 from tests.unit.checkpoints.said import answered, asked, called, digest, numbered, ran
 from tests.unit.checkpoints.test_digest import section, story
 
 
-def after(summary: Summary | str, *said: Said, budget: int = 3000, splits: bool = False) -> Summary:
+def after(summary: Summary | str, *said: Utterance, budget: int = 3000, splits: bool = False) -> Summary:
     text = summary if isinstance(summary, str) else summary.text
-    return digest(numbered([Said(Say.SUMMARY, text), *said]), budget=budget, splits=splits)
+    return digest(numbered([Utterance(Say.SUMMARY, text), *said]), budget=budget, splits=splits)
 
 
 def first(*, splits: bool = False) -> Summary:
@@ -94,11 +94,11 @@ def test_a_summary_of_ours_is_known_by_its_head(text: str, ours: bool) -> None:
 @pytest.mark.parametrize(
     ("row", "read"),
     [
-        ("- `make` ok", ("make", Outcome("ok"))),
-        ("- `make` failed: > add the `--admin` flag.", ("make", Outcome("failed", "add the `--admin` flag."))),
-        ("- `echo \u02cbdate\u02cb x` ended with nothing", ("echo `date` x", Outcome("ended with"))),
+        ("- `make` ok", ("make", ShellResult("ok"))),
+        ("- `make` failed: > add the `--admin` flag.", ("make", ShellResult("failed", "add the `--admin` flag."))),
+        ("- `echo \u02cbdate\u02cb x` ended with nothing", ("echo `date` x", ShellResult("ended with"))),
     ],
 )
-def test_a_row_of_a_command_may_hold_backquotes(row: str, read: tuple[str, Outcome]) -> None:
+def test_a_row_of_a_command_may_hold_backquotes(row: str, read: tuple[str, ShellResult]) -> None:
     """In the command, and in the line that reports."""
     assert list(merge.commands([row])) == [read]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from sessioncompress.compressors import names
-from sessioncompress.compressors.names import LOOKED_AT, NOTHING, Index, Names, ends_of
+from sessioncompress.compressors.names import LOOKED_AT, NOTHING, PreviewNames, Visible, ends_of
 from sessioncompress.core.marker import INDEX, has_index
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy
 
@@ -22,9 +22,9 @@ FILLER = "x = [(), (), ()];\n" * 12
 """Symbols without a name: what they fill is no prose."""
 
 
-def indexes(*results: str, policy: Policy = ROOMY, kept: Sequence[str] = ()) -> list[Index]:
+def indexes(*results: str, policy: Policy = ROOMY, kept: Sequence[str] = ()) -> list[Visible]:
     """Return what is shown of results, the newest first."""
-    names = Names(policy)
+    names = PreviewNames(policy)
     for text in kept:
         names.keep(text.encode(errors="replace"))
     for text in results:
@@ -142,7 +142,7 @@ INDEXES: list[tuple[str, str, str]] = [
 @pytest.mark.parametrize(("shown", "expected"), [case[1:] for case in INDEXES], ids=[case[0] for case in INDEXES])
 def test_what_the_rest_of_a_preview_shows_is_not_repeated(shown: str, expected: str) -> None:
     """Neither a piece as a whole nor a name alone."""
-    index = Index(["call read_gauge(x", "open tide_level"], ["quay_depth", "tide_rise"], 0, first=True)
+    index = Visible(["call read_gauge(x", "open tide_level"], ["quay_depth", "tide_rise"], 0, first=True)
     assert index.line(shown) == INDEX + expected
 
 
@@ -164,7 +164,7 @@ def test_more_names_than_a_budget_takes_are_forgotten(monkeypatch: pytest.Monkey
 
 
 def test_without_a_name_left_there_is_no_line() -> None:
-    assert Index(["call read_gauge(x"], ["quay_depth"], 0, first=True).line("call read_gauge(x, quay_depth)") == ""
+    assert Visible(["call read_gauge(x"], ["quay_depth"], 0, first=True).line("call read_gauge(x, quay_depth)") == ""
     assert NOTHING.line() == ""
 
 
@@ -217,7 +217,7 @@ def test_what_is_shown_beside_the_names(text: str, ends: bool, first: bool) -> N
 
 
 def test_binary_has_no_names() -> None:
-    assert indexes(BINARY) == [Index([], [], 0, first=False)]
+    assert indexes(BINARY) == [Visible([], [], 0, first=False)]
 
 
 WORDS = ["".join(each) for each in itertools.product("abcdefghijklmnopqrst", repeat=2)]

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from sessioncompress.compressors.base import Ours, View, standings
 from sessioncompress.core.lines import Lines, Survey
-from sessioncompress.core.model import Call, Line, Purpose, Role, Shape, Standing
+from sessioncompress.core.model import Call, Line, Protection, Purpose, Role, Shape
 from sessioncompress.formats.table import format_named
 from sessioncompress.policy.model import BALANCED, Policy
 from tests.support.runs import line
@@ -103,7 +103,7 @@ def test_the_boundary(story: str, turns: int, tokens: int | None, expected: int)
 def _boundary(lines: Sequence[Line], turns: int, tokens: int | None) -> int:
     policy = replace(BALANCED, turn_threshold_before_compress=turns, protect_tokens=tokens)
     found = standings(Lines(lines), shape(lines), policy)
-    return len(found) - found.count(Standing.PROTECTED)
+    return len(found) - found.count(Protection.PROTECTED)
 
 
 _WORDS = (
@@ -117,7 +117,7 @@ def test_at_rest_the_answer_is_the_newest_step() -> None:
     """Nobody goes on from the results before it."""
     lines = path("U C1:40 R1:90000 A")
     found = standings(Lines(lines), shape(lines), replace(BALANCED, protect_tokens=100, at_rest=True))
-    assert [each is Standing.PROTECTED for each in found] == [False, False, False, True]
+    assert [each is Protection.PROTECTED for each in found] == [False, False, False, True]
 
 
 @given(st.lists(st.sampled_from(_WORDS), max_size=30), st.tuples(_TURNS, _TURNS), st.tuples(_TOKENS, _TOKENS))
@@ -132,7 +132,14 @@ def test_lines_off_the_live_path_are_old_never_dead() -> None:
     """The user can go back to them; they count neither as turns nor as tokens."""
     lines = path("U A U A U A")
     found = standings(Lines(lines), shape(lines, 4, 5, dead=[0]), one_turn())
-    assert found == (Standing.DEAD, Standing.OLD, Standing.PROTECTED, Standing.PROTECTED, Standing.OLD, Standing.OLD)
+    assert found == (
+        Protection.DEAD,
+        Protection.OLD,
+        Protection.PROTECTED,
+        Protection.PROTECTED,
+        Protection.OLD,
+        Protection.OLD,
+    )
 
 
 @pytest.mark.parametrize(("parent", "protected"), [("gone", [3, 4, 5, 6, 7]), ("", [7]), ("b", [1, 2, 7])])
@@ -147,22 +154,22 @@ def test_before_a_missing_parent_is_recent(parent: str, protected: list[int]) ->
     )
     live = [1, 2, 7] if parent == "b" else [7]
     found = standings(Lines(lines), Shape(live, frozenset()), replace(one_turn(), turn_threshold_before_compress=2))
-    assert [number for number, each in enumerate(found) if each is Standing.PROTECTED] == protected
+    assert [number for number, each in enumerate(found) if each is Protection.PROTECTED] == protected
 
 
 def test_an_entry_of_which_nothing_is_known_leaves_nothing_old() -> None:
     """It may be a turn, a branch or a checkpoint; a line that is no entry may not."""
     lines = [*path("U A U A"), line(Role.OPAQUE, sealed=True)]
-    assert set(standings(Lines(lines), shape(lines), one_turn())) == {Standing.PROTECTED}
+    assert set(standings(Lines(lines), shape(lines), one_turn())) == {Protection.PROTECTED}
     lines[-1] = line(Role.OPAQUE)
-    assert Standing.OLD in standings(Lines(lines), shape(lines), one_turn())
+    assert Protection.OLD in standings(Lines(lines), shape(lines), one_turn())
 
 
 def test_what_is_protected_is_not_dead() -> None:
     """A checkpoint just made leaves the last turns before it, which no model sees any more, as they are."""
     lines = path("U A U A O")
     found = standings(Lines(lines), shape(lines, dead=[0, 1, 2, 3]), one_turn())
-    assert found == (Standing.DEAD, Standing.DEAD, Standing.PROTECTED, Standing.PROTECTED, Standing.PROTECTED)
+    assert found == (Protection.DEAD, Protection.DEAD, Protection.PROTECTED, Protection.PROTECTED, Protection.PROTECTED)
 
 
 def _latest_thinking(lines: Sequence[Line], found: Shape) -> frozenset[int]:

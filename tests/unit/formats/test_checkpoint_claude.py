@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sessioncompress.checkpoints.cut import for_the_model
-from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.checkpoint import Say, Utterance
 from sessioncompress.core.model import Purpose
 from sessioncompress.formats.base import CannotCheckpoint
 from sessioncompress.formats.claude import ClaudeReader
@@ -57,8 +57,8 @@ def command(name: str, given: str) -> str:
 
 
 PRINTED = "<bash-stdout></bash-stdout><bash-stderr>done\n</bash-stderr>"
-RAN = Said(Say.CALL, tool="Bash", call="u1", purpose=Purpose.COMMAND, given={"command": "git push"})
-READ = Said(Say.CALL, tool="Read", call="t1", purpose=Purpose.READ, given={"file_path": "/a"})
+RAN = Utterance(Say.CALL, tool="Bash", call="u1", purpose=Purpose.COMMAND, given={"command": "git push"})
+READ = Utterance(Say.CALL, tool="Read", call="t1", purpose=Purpose.READ, given={"file_path": "/a"})
 CALLS = [
     {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "/a"}},
     {"type": "tool_use", "id": "t2", "name": "TodoWrite", "input": None},
@@ -68,8 +68,11 @@ RESULTS = [
     {"type": "tool_result", "tool_use_id": "t2", "content": [part("ok")]},
     part("[Request interrupted by user for tool use]"),
 ]
-FAILED = [Said(Say.RESULT, "Exit code 1", call="t1", failed=True), Said(Say.RESULT, "ok", call="t2", failed=False)]
-WAS = [Said(Say.SUMMARY, "It was so.")]
+FAILED = [
+    Utterance(Say.RESULT, "Exit code 1", call="t1", failed=True),
+    Utterance(Say.RESULT, "ok", call="t2", failed=False),
+]
+WAS = [Utterance(Say.SUMMARY, "It was so.")]
 
 NOT_SAID: list[tuple[str, dict[str, Any]]] = [
     ("an empty prompt", user(" ")),
@@ -106,18 +109,18 @@ PROMPTS: list[tuple[Any, str]] = [
 ]
 """A user's text, and what it says."""
 
-SAID: list[tuple[str, dict[str, Any], list[Said]]] = [
+SAID: list[tuple[str, dict[str, Any], list[Utterance]]] = [
     *((name, entry, []) for name, entry in NOT_SAID),
-    *((f"prompt {text}", user(text), [Said(Say.PROMPT, words)]) for text, words in PROMPTS),
-    ("a prompt that waited", attached("queued_command", "And.", commandMode="prompt"), [Said(Say.PROMPT, "And.")]),
+    *((f"prompt {text}", user(text), [Utterance(Say.PROMPT, words)]) for text, words in PROMPTS),
+    ("a prompt that waited", attached("queued_command", "And.", commandMode="prompt"), [Utterance(Say.PROMPT, "And.")]),
     ("a command of the user's", user("<bash-input>git push</bash-input>", uuid="u1"), [RAN]),
-    ("what it printed", user(PRINTED, parentUuid="u1"), [Said(Say.RESULT, "done", call="u1")]),
+    ("what it printed", user(PRINTED, parentUuid="u1"), [Utterance(Say.RESULT, "done", call="u1")]),
     (
         "an answer with calls",
         assistant([part("I look."), *CALLS]),
-        [Said(Say.ANSWER, "I look."), READ, Said(Say.CALL, tool="TodoWrite", call="t2")],
+        [Utterance(Say.ANSWER, "I look."), READ, Utterance(Say.CALL, tool="TodoWrite", call="t2")],
     ),
-    ("an answer in one text", assistant("Done."), [Said(Say.ANSWER, "Done.")]),
+    ("an answer in one text", assistant("Done."), [Utterance(Say.ANSWER, "Done.")]),
     ("results", user(RESULTS), FAILED),
     ("a summary of ours", summary(f"{CONTINUED}It was so.\n\nRecent messages are preserved verbatim."), WAS),
     ("the agent's", summary(f"{CONTINUED}Summary:\nIt was so.\n\n{READ_ON}\n{GO_ON}"), WAS),
@@ -126,18 +129,18 @@ SAID: list[tuple[str, dict[str, Any], list[Said]]] = [
         summary(f"{CONTINUED}Analysis:\nLet me see.\n\nSummary:\nIt was so.\n\n{READ_ON}\n{GO_ON_OLDER}"),
         WAS,
     ),
-    ("notes alone", summary(f"{CONTINUED}Analysis:\nIt was so."), [Said(Say.SUMMARY, "Analysis:\nIt was so.")]),
+    ("notes alone", summary(f"{CONTINUED}Analysis:\nIt was so."), [Utterance(Say.SUMMARY, "Analysis:\nIt was so.")]),
     ("a summary without a frame", summary("It was so."), WAS),
-    ("a quoted order", summary(f"{CONTINUED}So.\n> {GO_ON}"), [Said(Say.SUMMARY, f"So.\n> {GO_ON}")]),
+    ("a quoted order", summary(f"{CONTINUED}So.\n> {GO_ON}"), [Utterance(Say.SUMMARY, f"So.\n> {GO_ON}")]),
 ]
 
 
-def said(entry: dict[str, Any]) -> list[Said]:
+def said(entry: dict[str, Any]) -> list[Utterance]:
     return list(ClaudeReader().said(entry))
 
 
 @pytest.mark.parametrize(("entry", "found"), [case[1:] for case in SAID], ids=[case[0] for case in SAID])
-def test_what_was_said_is_read(entry: dict[str, Any], found: list[Said]) -> None:
+def test_what_was_said_is_read(entry: dict[str, Any], found: list[Utterance]) -> None:
     """What the agent puts in itself is not said."""
     assert said(entry) == found
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.checkpoint import Say, Utterance
 from sessioncompress.core.model import Purpose
 from sessioncompress.formats.base import CannotCheckpoint
 from sessioncompress.formats.codex import PREFIX, RolloutReader
@@ -28,16 +28,16 @@ def called(kind: str, *, name: str = "", **fields: Any) -> dict[str, Any]:
     return {"type": kind, "call_id": "c1", **({"name": name} if name else {}), **fields}
 
 
-def calls(tool: str, given: Any, purpose: Purpose = Purpose.OTHER) -> list[Said]:
-    return [Said(Say.CALL, tool=tool, call="c1", purpose=purpose, given=given)]
+def calls(tool: str, given: Any, purpose: Purpose = Purpose.OTHER) -> list[Utterance]:
+    return [Utterance(Say.CALL, tool=tool, call="c1", purpose=purpose, given=given)]
 
 
 def output(value: Any, kind: str = "function_call_output") -> dict[str, Any]:
     return called(kind, output=value)
 
 
-def result(text: str, *, failed: bool | None = None) -> list[Said]:
-    return [Said(Say.RESULT, text, call="c1", failed=failed)]
+def result(text: str, *, failed: bool | None = None) -> list[Utterance]:
+    return [Utterance(Say.RESULT, text, call="c1", failed=failed)]
 
 
 RAN = "Chunk ID: bfde4b\nWall time: 0.6971 seconds\nProcess exited with code {}\nOriginal token count: 2\nOutput:\nok\n"
@@ -47,16 +47,16 @@ PARTS = [{"type": "input_text", "text": "a"}, {"type": "input_image"}, {"type": 
 SHELL = {"type": "exec", "command": ["ls", "-l"]}
 NO_FIT = "apply_patch verification failed: no"
 
-ITEMS: list[tuple[str, dict[str, Any], list[Said]]] = [
+ITEMS: list[tuple[str, dict[str, Any], list[Utterance]]] = [
     ("rules", words("developer", "Do not."), []),
     ("a guide", words("user", "# AGENTS.md instructions for /a\n", "<environment_context>\n"), []),
     ("an end", words("user", "<turn_aborted>\nThe user interrupted"), []),
     ("a skill", words("user", "<skill>\n<name>a</name>"), []),
     ("reasoning", {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]}, []),
-    ("a prompt", words("user", "Fix it."), [Said(Say.PROMPT, "Fix it.")]),
-    ("a prompt in tags", words("user", "<task>Fix it.</task>"), [Said(Say.PROMPT, "<task>Fix it.</task>")]),
-    ("a prompt in parts", words("user", "a", "<environment_context>\n", "b"), [Said(Say.PROMPT, "a\nb")]),
-    ("an answer", words("assistant", "Done."), [Said(Say.ANSWER, "Done.")]),
+    ("a prompt", words("user", "Fix it."), [Utterance(Say.PROMPT, "Fix it.")]),
+    ("a prompt in tags", words("user", "<task>Fix it.</task>"), [Utterance(Say.PROMPT, "<task>Fix it.</task>")]),
+    ("a prompt in parts", words("user", "a", "<environment_context>\n", "b"), [Utterance(Say.PROMPT, "a\nb")]),
+    ("an answer", words("assistant", "Done."), [Utterance(Say.ANSWER, "Done.")]),
     (
         "a call of a function",
         called("function_call", name="exec_command", arguments='{"cmd":"ls"}'),
@@ -85,26 +85,26 @@ ITEMS: list[tuple[str, dict[str, Any], list[Said]]] = [
     ("a result in parts", output(PARTS), result("a\nb")),
 ]
 
-OURS, WAS = words("user", PREFIX + "So."), Said(Say.SUMMARY, "So.")
-PROMPT, CARRIED = words("user", "Fix it."), Said(Say.CARRIED, "Fix it.")
-SUMMARIES: list[tuple[str, dict[str, Any], list[Said]]] = [
+OURS, WAS = words("user", PREFIX + "So."), Utterance(Say.SUMMARY, "So.")
+PROMPT, CARRIED = words("user", "Fix it."), Utterance(Say.CARRIED, "Fix it.")
+SUMMARIES: list[tuple[str, dict[str, Any], list[Utterance]]] = [
     ("ours", {"message": PREFIX + "So.", "replacement_history": [OURS]}, [WAS]),
     ("the agent's, with prompts", {"message": PREFIX + "So.", "replacement_history": [PROMPT, OURS]}, [WAS, CARRIED]),
     ("a sealed one", {"message": "", "replacement_history": [PROMPT, {"type": "compaction"}]}, [CARRIED]),
 ]
 
 
-def said(kind: str, payload: Any) -> list[Said]:
+def said(kind: str, payload: Any) -> list[Utterance]:
     return list(RolloutReader().said({"type": kind, "payload": payload}))
 
 
 @pytest.mark.parametrize(("name", "item", "found"), ITEMS, ids=[name for name, *_ in ITEMS])
-def test_what_was_said_is_read(name: str, item: dict[str, Any], found: list[Said]) -> None:
+def test_what_was_said_is_read(name: str, item: dict[str, Any], found: list[Utterance]) -> None:
     assert said("response_item", item) == found
 
 
 @pytest.mark.parametrize(("name", "payload", "found"), SUMMARIES, ids=[name for name, *_ in SUMMARIES])
-def test_a_summary_comes_without_its_frame(name: str, payload: dict[str, Any], found: list[Said]) -> None:
+def test_a_summary_comes_without_its_frame(name: str, payload: dict[str, Any], found: list[Utterance]) -> None:
     assert said("compacted", payload) == found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.core.checkpoint import Said, Say, Summary
+from sessioncompress.core.checkpoint import Say, Summary, Utterance
 from sessioncompress.core.model import Purpose
 from sessioncompress.formats.base import CannotCheckpoint, tree_shape
 from sessioncompress.formats.pi import PiReader
@@ -28,25 +28,25 @@ def message(role: str, **fields: Any) -> dict[str, Any]:
     return {"type": "message", "id": "e1", "message": {"role": role, **fields}}
 
 
-def result(failed: bool | None, text: str = "Done.") -> Said:
-    return Said(Say.RESULT, text, call="c1", failed=failed)
+def result(failed: bool | None, text: str = "Done.") -> Utterance:
+    return Utterance(Say.RESULT, text, call="c1", failed=failed)
 
 
-READ = Said(Say.CALL, tool="read", call="c1", purpose=Purpose.READ, given={"path": "a.py"})
-RUN = Said(Say.CALL, tool="bash", call="e1", purpose=Purpose.COMMAND, given={"command": "make"})
+READ = Utterance(Say.CALL, tool="read", call="c1", purpose=Purpose.READ, given={"path": "a.py"})
+RUN = Utterance(Say.CALL, tool="bash", call="e1", purpose=Purpose.COMMAND, given={"command": "make"})
 
 
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        (message("user", content="Go on."), [Said(Say.PROMPT, "Go on.")]),
-        (message("user", content=[TEXT, {"type": "image", "data": "aa"}, TEXT]), [Said(Say.PROMPT, "Done.\nDone.")]),
+        (message("user", content="Go on."), [Utterance(Say.PROMPT, "Go on.")]),
+        (message("user", content=[TEXT, {"type": "image", "data": "aa"}, TEXT]), [Utterance(Say.PROMPT, "Done.\nDone.")]),
         (message("developer", content="Be brief."), []),
         (message("custom", content="Put in."), []),
         ({"type": "custom_message", "content": "Put in."}, []),
         ({"type": "custom", "customType": "tool_execution_start", "data": {"args": {"path": "a"}}}, []),
         (message("assistant", content=[TEXT, {"type": "thinking", "thinking": "Hm."}, CALL], stopReason="toolUse"),
-         [Said(Say.ANSWER, "Done."), READ]),
+         [Utterance(Say.ANSWER, "Done."), READ]),
         (message("assistant", content=[TEXT, CALL], stopReason="error"), []),
         (message("assistant", content=[TEXT, CALL], stopReason="aborted"), []),
         (message("toolResult", toolCallId="c1", content=[TEXT], isError=False), [result(failed=False)]),
@@ -57,25 +57,25 @@ RUN = Said(Say.CALL, tool="bash", call="e1", purpose=Purpose.COMMAND, given={"co
         (message("toolResult", toolCallId="c1", content=[TEXT], isError=False, details={"status": "failed"}),
          [result(failed=True)]),
         (message("bashExecution", command="make", output="ok", exitCode=0),
-         [RUN, Said(Say.RESULT, "ok", call="e1", failed=False)]),
+         [RUN, Utterance(Say.RESULT, "ok", call="e1", failed=False)]),
         (message("bashExecution", command="make", output="no", exitCode=2),
-         [RUN, Said(Say.RESULT, "no", call="e1", failed=True)]),
+         [RUN, Utterance(Say.RESULT, "no", call="e1", failed=True)]),
         (message("bashExecution", command="make", output="", cancelled=True),
-         [RUN, Said(Say.RESULT, "", call="e1", failed=True)]),
-        (message("bashExecution", command="make", output="ok"), [RUN, Said(Say.RESULT, "ok", call="e1")]),
+         [RUN, Utterance(Say.RESULT, "", call="e1", failed=True)]),
+        (message("bashExecution", command="make", output="ok"), [RUN, Utterance(Say.RESULT, "ok", call="e1")]),
         (message("bashExecution", command="make", output="ok", exitCode=0, excludeFromContext=True), []),
-        ({"type": "compaction", "summary": f"It was so.\n\n{FILES}"}, [Said(Say.SUMMARY, "It was so.")]),
-        ({"type": "compaction", "summary": "So.\n\n<files>\n# src/\na.py (RW)\n</files>"}, [Said(Say.SUMMARY, "So.")]),
-        ({"type": "compaction", "summary": f"{FILES}\n\nIt was so."}, [Said(Say.SUMMARY, f"{FILES}\n\nIt was so.")]),
-        ({"type": "branch_summary", "summary": "Left."}, [Said(Say.SUMMARY, "Left.")]),
-        (message("compactionSummary", summary="It was so."), [Said(Say.SUMMARY, "It was so.")]),
+        ({"type": "compaction", "summary": f"It was so.\n\n{FILES}"}, [Utterance(Say.SUMMARY, "It was so.")]),
+        ({"type": "compaction", "summary": "So.\n\n<files>\n# src/\na.py (RW)\n</files>"}, [Utterance(Say.SUMMARY, "So.")]),
+        ({"type": "compaction", "summary": f"{FILES}\n\nIt was so."}, [Utterance(Say.SUMMARY, f"{FILES}\n\nIt was so.")]),
+        ({"type": "branch_summary", "summary": "Left."}, [Utterance(Say.SUMMARY, "Left.")]),
+        (message("compactionSummary", summary="It was so."), [Utterance(Say.SUMMARY, "It was so.")]),
         ({"type": "context_edit", "targetId": "e0", "replacement": None}, []),
         ({"type": "context_edit", "targetId": "e0", "replacement": {"content": [TEXT]}}, []),
-        ({"type": "context_edit", "targetId": "e0", "replacement": {"content": "Go."}}, [Said(Say.PROMPT, "Go.")]),
+        ({"type": "context_edit", "targetId": "e0", "replacement": {"content": "Go."}}, [Utterance(Say.PROMPT, "Go.")]),
         ({"type": "session", "id": "s"}, []),
     ],
 )  # fmt: skip
-def test_what_is_said(entry: Any, said: list[Said]) -> None:
+def test_what_is_said(entry: Any, said: list[Utterance]) -> None:
     assert list(PiReader().said(entry)) == said
 
 

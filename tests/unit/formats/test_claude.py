@@ -15,7 +15,7 @@ from sessioncompress.compressors import View, thinking
 from sessioncompress.compressors.base import Ours, standings
 from sessioncompress.core import marker
 from sessioncompress.core.lines import Lines, Survey
-from sessioncompress.core.model import JsonPath, Kind, Line, Role, Shape, Standing
+from sessioncompress.core.model import JsonPath, Kind, Line, Protection, Role, Shape
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import REMOVED, CannotSplice
 from sessioncompress.formats.claude import ClaudeCode
@@ -308,7 +308,7 @@ def test_a_line_that_is_there_twice_stands_where_it_stood_first() -> None:
     assert list(survey.shape.live) == list(range(len(made.lines())))
     found = standings(survey.lines, survey.shape, replace(EAGER, turn_threshold_before_compress=2))
     assert [found[number] for number in range(4)] == list(found[len(made.lines()) :])
-    assert Standing.PROTECTED in found[:4]
+    assert Protection.PROTECTED in found[:4]
 
 
 # The live path

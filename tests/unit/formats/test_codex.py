@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from sessioncompress.core import marker
-from sessioncompress.core.model import JsonPath, Line, Role, Standing
+from sessioncompress.core.model import JsonPath, Line, Protection, Role
 from sessioncompress.core.splice import REMOVED
 from sessioncompress.formats.codex import Codex, wrapped
 from sessioncompress.formats.table import head_of
@@ -436,7 +436,7 @@ def test_turns_that_were_taken_back_are_old_and_end_nothing() -> None:
     assert found.shape.dead == frozenset()
     number = next(number for number, role in enumerate(found.lines.roles) if role is Role.RESULT)
     assert number not in found.shape.live
-    assert view.standing[number] is Standing.OLD
+    assert view.standing[number] is Protection.OLD
 
 
 @pytest.mark.parametrize("name", ["codex.jsonl", "codex-older.jsonl"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.checkpoint import Say, Utterance
 from sessioncompress.core.model import Purpose, Role
 from sessioncompress.formats.base import Reader
 from sessioncompress.formats.chat import SUMMARY, ChatReader, GenCodeReader
@@ -15,16 +15,16 @@ from sessioncompress.formats.gemini import THANKS, GeminiReader
 from sessioncompress.formats.opencode import OpenCodeReader
 from sessioncompress.pipeline.reading import read_line
 
-READ = Said(Say.CALL, tool="read", call="c1", purpose=Purpose.READ, given={"path": "a.py"})
+READ = Utterance(Say.CALL, tool="read", call="c1", purpose=Purpose.READ, given={"path": "a.py"})
 READ_FILE = READ._replace(tool="read_file")
 SNAPSHOT = "<state_snapshot>\nIt was so.\n</state_snapshot>"
-WAS = [Said(Say.SUMMARY, "It was so.")]
+WAS = [Utterance(Say.SUMMARY, "It was so.")]
 GIVEN_BACK: dict[str, Any] = {"functionResponse": {"id": "c1", "name": "read_file", "response": {"output": "x = 1"}}}
 ASKS: dict[str, Any] = {"functionCall": {"id": "c1", "name": "read_file", "args": {"path": "a.py"}}}
 
 
-def answered(text: str = "x = 1", failed: bool | None = None) -> Said:
-    return Said(Say.RESULT, text, call="c1", failed=failed)
+def answered(text: str = "x = 1", failed: bool | None = None) -> Utterance:
+    return Utterance(Say.RESULT, text, call="c1", failed=failed)
 
 
 def gemini(*results: Any, status: str = "success", content: Any = "") -> dict[str, Any]:
@@ -38,18 +38,18 @@ def gemini(*results: Any, status: str = "success", content: Any = "") -> dict[st
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ({"type": "user", "content": "Go on."}, [Said(Say.PROMPT, "Go on.")]),
-        ({"type": "user", "content": [{"text": "Go "}, "on."]}, [Said(Say.PROMPT, "Go on.")]),
+        ({"type": "user", "content": "Go on."}, [Utterance(Say.PROMPT, "Go on.")]),
+        ({"type": "user", "content": [{"text": "Go "}, "on."]}, [Utterance(Say.PROMPT, "Go on.")]),
         ({"type": "user", "content": "/help"}, []),
         ({"type": "user", "content": "<session_context>\nToday"}, []),
         ({"type": "info", "content": "Update."}, []),
         ({"type": "user", "content": [{"text": SNAPSHOT}]}, WAS),
         ({"type": "user", "content": f"<scratchpad>Hm.</scratchpad>\n{SNAPSHOT}"}, WAS),
-        ({"type": "user", "content": f"Look: {SNAPSHOT}"}, [Said(Say.PROMPT, f"Look: {SNAPSHOT}")]),
+        ({"type": "user", "content": f"Look: {SNAPSHOT}"}, [Utterance(Say.PROMPT, f"Look: {SNAPSHOT}")]),
         ({"type": "gemini", "content": [{"text": THANKS}]}, []),
         ({"type": "gemini", "content": [{"text": "Hm.", "thought": True}, {"text": "Done."}, ASKS]},
-         [Said(Say.ANSWER, "Done."), READ_FILE]),
-        (gemini([GIVEN_BACK], content="Done."), [Said(Say.ANSWER, "Done."), READ_FILE, answered(failed=False)]),
+         [Utterance(Say.ANSWER, "Done."), READ_FILE]),
+        (gemini([GIVEN_BACK], content="Done."), [Utterance(Say.ANSWER, "Done."), READ_FILE, answered(failed=False)]),
         (gemini([GIVEN_BACK], content=[ASKS]), [READ_FILE, answered(failed=False)]),
         (gemini("x = 1"), [READ_FILE, answered(failed=False)]),
         (gemini([GIVEN_BACK], status="error"), [READ_FILE, answered(failed=True)]),
@@ -63,7 +63,7 @@ def gemini(*results: Any, status: str = "success", content: Any = "") -> dict[st
         ({"$set": {"lastUpdated": "now"}}, []),
     ],
 )  # fmt: skip
-def test_gemini(entry: Any, said: list[Said]) -> None:
+def test_gemini(entry: Any, said: list[Utterance]) -> None:
     assert list(GeminiReader().said(entry)) == said
 
 
@@ -81,13 +81,13 @@ SAYS: dict[str, Any] = {"type": "text", "text": "Done."}
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        (opencode("user", SAYS), [Said(Say.PROMPT, "Done.")]),
+        (opencode("user", SAYS), [Utterance(Say.PROMPT, "Done.")]),
         (opencode("user", {**SAYS, "synthetic": True}, {**SAYS, "ignored": True}), []),
         (opencode("user", {"type": "compaction", "auto": True}), []),
-        (opencode("assistant", {"type": "reasoning", "text": "Hm."}, SAYS), [Said(Say.ANSWER, "Done.")]),
-        (opencode("assistant", SAYS, summary=True, finish="stop"), [Said(Say.SUMMARY, "Done.")]),
+        (opencode("assistant", {"type": "reasoning", "text": "Hm."}, SAYS), [Utterance(Say.ANSWER, "Done.")]),
+        (opencode("assistant", SAYS, summary=True, finish="stop"), [Utterance(Say.SUMMARY, "Done.")]),
         (opencode("assistant", SAYS, error={"name": "APIError"}), []),
-        (opencode("assistant", SAYS, error={"name": "MessageAbortedError"}), [Said(Say.ANSWER, "Done.")]),
+        (opencode("assistant", SAYS, error={"name": "MessageAbortedError"}), [Utterance(Say.ANSWER, "Done.")]),
         (opencode("assistant", tool(status="completed", output="x = 1")), [READ, answered(failed=False)]),
         (opencode("assistant", tool(status="completed", output="x", metadata={"exit": 1})),
          [READ, answered("x", failed=True)]),
@@ -95,7 +95,7 @@ SAYS: dict[str, Any] = {"type": "text", "text": "Done."}
         (opencode("assistant", tool(status="running")), [READ]),
     ],
 )  # fmt: skip
-def test_opencode(entry: Any, said: list[Said]) -> None:
+def test_opencode(entry: Any, said: list[Utterance]) -> None:
     assert list(OpenCodeReader().said(entry)) == said
 
 
@@ -108,14 +108,14 @@ GIVES: dict[str, Any] = {"type": "tool_result", "toolUseId": "c1", "content": "x
     [
         ({"role": "system", "content": "You are an agent."}, []),
         ({"role": "system", "content": "[Earlier conversation - 12 messages summarized]\n\nIt was so."}, WAS),
-        ({"role": "user", "content": "Go on."}, [Said(Say.PROMPT, "Go on.")]),
-        ({"role": "user", "content": [SAYS]}, [Said(Say.PROMPT, "Done.")]),
+        ({"role": "user", "content": "Go on."}, [Utterance(Say.PROMPT, "Go on.")]),
+        ({"role": "user", "content": [SAYS]}, [Utterance(Say.PROMPT, "Done.")]),
         ({"role": "user", "content": [GIVES]}, [answered()]),
         ({"role": "user", "content": [{**GIVES, "isError": True}]}, [answered(failed=True)]),
-        ({"role": "assistant", "content": [SAYS, USES]}, [Said(Say.ANSWER, "Done."), READ]),
+        ({"role": "assistant", "content": [SAYS, USES]}, [Utterance(Say.ANSWER, "Done."), READ]),
     ],
 )
-def test_gencode(entry: Any, said: list[Said]) -> None:
+def test_gencode(entry: Any, said: list[Utterance]) -> None:
     assert list(GenCodeReader().said(entry)) == said
 
 
@@ -128,16 +128,16 @@ def chat(**given: Any) -> dict[str, Any]:
     ("entry", "said"),
     [
         ({"role": "system", "content": "You are an agent."}, []),
-        ({"role": "user", "content": "Go on."}, [Said(Say.PROMPT, "Go on.")]),
+        ({"role": "user", "content": "Go on."}, [Utterance(Say.PROMPT, "Go on.")]),
         ({"role": "user", "content": f"{SUMMARY}It was so."}, WAS),
-        (chat(path="a.py"), [Said(Say.ANSWER, "Done."), READ]),
+        (chat(path="a.py"), [Utterance(Say.ANSWER, "Done."), READ]),
         ({"role": "assistant", "reasoning": "Hm.", "content": None}, []),
         ({"role": "tool", "tool_call_id": "c1", "content": "x = 1"}, [answered()]),
         ({"role": "tool", "tool_call_id": "c1", "content": "x\nexit code: 1"}, [answered("x\nexit code: 1", failed=True)]),
         ({"role": "tool", "tool_call_id": "c1", "content": "exit code: 0"}, [answered("exit code: 0", failed=False)]),
     ],
 )  # fmt: skip
-def test_chats(entry: Any, said: list[Said]) -> None:
+def test_chats(entry: Any, said: list[Utterance]) -> None:
     assert list(ChatReader().said(entry)) == said
 
 

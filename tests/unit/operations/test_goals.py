@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.core.checkpoint import Said, Say
+from sessioncompress.core.checkpoint import Say, Utterance
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations import goals
 from sessioncompress.operations.compact import compact_session
-from sessioncompress.operations.goals import Goal, Method, Source
+from sessioncompress.operations.goals import Goal, GoalSource, Method
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import Budget, CutRule, Limits, Rule
 from tests.support.long import FEW, LONG, pi
@@ -29,8 +29,8 @@ def head_of(summary: str) -> str:
 
 
 @pytest.mark.parametrize("name", LONG)
-@pytest.mark.parametrize(("source", "expected"), [(Source.LAST, LAST), (Source.FIRST, FIRST)])
-def test_a_goal_is_taken_from_the_requests(tmp_path: Path, name: str, source: Source, expected: str) -> None:
+@pytest.mark.parametrize(("source", "expected"), [(GoalSource.LAST, LAST), (GoalSource.FIRST, FIRST)])
+def test_a_goal_is_taken_from_the_requests(tmp_path: Path, name: str, source: GoalSource, expected: str) -> None:
     """In every form, also where a checkpoint stands there already."""
     path = write(tmp_path, LONG[name](8))
     done = compact_session(path, FEW, goal=Goal(source=source), dry_run=True)
@@ -38,8 +38,8 @@ def test_a_goal_is_taken_from_the_requests(tmp_path: Path, name: str, source: So
     assert (head_of(done.summary), done.goal_method) == (expected, source.value)
 
 
-def _plan(*items: tuple[str, str]) -> Said:
-    return Said(
+def _plan(*items: tuple[str, str]) -> Utterance:
+    return Utterance(
         Say.CALL, tool="TodoWrite", given={"todos": [{"status": status, "content": at} for status, at in items]}
     )
 
@@ -56,8 +56,8 @@ ITEMS: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
 def test_the_open_item_of_a_todo_list(items: tuple[tuple[str, str], ...], expected: str) -> None:
     """Also where only a summary of ours still has the list."""
     assert goals.open_item([(0, _plan(*items))]) == expected
-    summary = digest(enumerate([Said(Say.PROMPT, "Go."), _plan(*items)]), budget=1_000)
-    assert goals.open_item([(0, Said(Say.SUMMARY, summary.text))]) == expected
+    summary = digest(enumerate([Utterance(Say.PROMPT, "Go."), _plan(*items)]), budget=1_000)
+    assert goals.open_item([(0, Utterance(Say.SUMMARY, summary.text))]) == expected
 
 
 CUTS = {

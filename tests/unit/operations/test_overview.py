@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from sessioncompress.operations import page
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.overview import Measured, Overview, Row, measure
-from sessioncompress.operations.page import Column, Money, Price, breaks, count, money, share
+from sessioncompress.operations.page import Money, Price, Unit, breaks, count, money, share
 from sessioncompress.operations.restore import restore_session
 from tests.support.runs import fixture, write
 from tests.support.session import PiSession
@@ -70,10 +70,10 @@ def made(**more: Any) -> Measured:
 WORDED = [
     (count(999_999), "999,999"),
     (count(1_250_000), "1.2 million"),
-    (Column(1024, "KB").write(2_000_000), "1,953"),
-    (Column(1024**2, "MB").write(2_000_000), "1.9"),
-    (Column(1024**2, "MB").write(20_000), "<0.1"),
-    (Column(1024**2, "MB").write(0), "0"),
+    (Unit(1024, "KB").write(2_000_000), "1,953"),
+    (Unit(1024**2, "MB").write(2_000_000), "1.9"),
+    (Unit(1024**2, "MB").write(20_000), "<0.1"),
+    (Unit(1024**2, "MB").write(0), "0"),
     (share(999, 1000), "99 %"),
     (share(9, 1000), "<1 %"),
     (share(0, 1000), "0 %"),

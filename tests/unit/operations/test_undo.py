@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from sessioncompress.errors import Refused
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
-from sessioncompress.operations.history import SessionRun, State, history, session_runs
+from sessioncompress.operations.history import RunState, SessionRun, history, session_runs
 from sessioncompress.operations.restore import RestoreStats, restore_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.summary import Status
@@ -60,7 +60,7 @@ def undo(path: Path, run: str, **options: Any) -> RestoreStats:
     return stats
 
 
-def states(path: Path) -> dict[str, State]:
+def states(path: Path) -> dict[str, RunState]:
     return {run.run: run.state for run in history(session_runs(path))}
 
 
@@ -69,7 +69,7 @@ def test_what_the_second_run_cleared_is_as_the_first_one_left_it(tmp_path: Path)
     path, made, before = grown(tmp_path, (EAGER, PRUNES), (ONE, TWO))
     assert undo(path, TWO).reason == ""
     assert path.read_bytes() == before[1]
-    assert states(path) == {ONE: State.IN_PLACE, TWO: State.RESTORED}
+    assert states(path) == {ONE: RunState.IN_PLACE, TWO: RunState.RESTORED}
     append(path, turn(made))
     compress(path, PRUNES, run_id=THREE)
     verify_session(path)
@@ -99,7 +99,7 @@ def test_an_undo_that_left_a_changed_line_takes_no_other_run_with_it(tmp_path: P
         assert not restore_session(path, run=TWO).exact
         now = [was for was, line in zip(split(before[1]), split(path.read_bytes()), strict=True) if was != line]
         assert len(now) == 1
-    assert states(path) == {ONE: State.IN_PLACE, TWO: State.PARTLY}
+    assert states(path) == {ONE: RunState.IN_PLACE, TWO: RunState.PARTLY}
 
 
 def test_where_a_later_run_rewrote_the_lines_again_they_are_named(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_where_a_later_run_rewrote_the_lines_again_they_are_named(tmp_path: Path
     named = refused(path, ONE)
     assert any(str(number) in named for number in again)
     assert path.read_bytes().startswith(now)
-    assert set(states(path).values()) == {State.IN_PLACE}
+    assert set(states(path).values()) == {RunState.IN_PLACE}
     undo(path, TWO)
     undo(path, ONE)
     assert path.read_bytes() == made.bytes()
@@ -170,7 +170,7 @@ def test_a_run_that_died_before_the_session_was_put_in_place_is_not_undone(tmp_p
     os.utime(path, ns=(keep_time, keep_time))
     compress(path, EAGER, run_id=THREE)
     assert path.read_bytes() == after
-    assert states(path) == {ONE: State.IN_PLACE, THREE: State.IN_PLACE}
+    assert states(path) == {ONE: RunState.IN_PLACE, THREE: RunState.IN_PLACE}
     assert restore_session(path, run=TWO).reason == f"the run {TWO} did not change it"
     assert undo(path, THREE).reason == ""
     assert path.read_bytes() == before[1]
@@ -350,7 +350,7 @@ ORDERS = [
 def test_the_newest_comes_first(sessions: dict[str, str], order: str) -> None:
     """Each digit is a run, with its time in its name."""
     found = [
-        SessionRun(path, run, f"2026-01-0{run}T00:00:00Z", "compress", State.IN_PLACE, 1, 1)
+        SessionRun(path, run, f"2026-01-0{run}T00:00:00Z", "compress", RunState.IN_PLACE, 1, 1)
         for path, runs in sessions.items()
         for run in runs
     ]

@@ -10,7 +10,7 @@ import pytest
 from sessioncompress.compressors import View
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core.lines import Lines, Survey
-from sessioncompress.core.model import Block, Call, Kind, Line, Purpose, Role, Shape, Standing
+from sessioncompress.core.model import Block, Call, Kind, Line, Protection, Purpose, Role, Shape
 from sessioncompress.errors import Damaged
 from sessioncompress.formats.table import format_named
 from sessioncompress.pipeline.plan import check
@@ -132,5 +132,5 @@ def test_what_may_become_of_a_protected_line(new: Line, sound: bool) -> None:
 def _view(lines: Sequence[Line]) -> View:
     """View lines of which all behind the fifth are protected."""
     view = View(Survey(Lines(lines), Shape((), frozenset()), 0), BALANCED, format_named("pi"), Ours())
-    view.standing = (*[Standing.OLD] * 5, *[Standing.PROTECTED] * (len(lines) - 5))
+    view.standing = (*[Protection.OLD] * 5, *[Protection.PROTECTED] * (len(lines) - 5))
     return view

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from sessioncompress.compressors.names import Names
+from sessioncompress.compressors.names import PreviewNames
 from sessioncompress.core import marker
 from sessioncompress.core.marker import INDEX
 from sessioncompress.pipeline import rewrite
@@ -27,7 +27,7 @@ FILLER = "x = [()];\n" * 120
 """What has no name, and is no prose."""
 
 
-class Spy(Names):
+class Spy(PreviewNames):
     kept = b""
     added: tuple[str, ...] = ()
 
@@ -44,7 +44,7 @@ class Spy(Names):
 def spying() -> Iterator[type[Spy]]:
     """Note what the names of a run are looked for in."""
     Spy.kept, Spy.added = b"", ()
-    with mock.patch.object(rewrite, "Names", Spy):
+    with mock.patch.object(rewrite, "PreviewNames", Spy):
         yield Spy
 
 

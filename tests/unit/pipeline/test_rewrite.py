@@ -18,8 +18,8 @@ from sessioncompress.pipeline.reading import RewrittenLines, find
 from sessioncompress.pipeline.rewrite import MustStay, rewrite, value_at
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.lock import open_session
-from sessioncompress.store.originals import Place
-from sessioncompress.store.records import Command, LineRecord, RunRecord
+from sessioncompress.store.originals import InFrame
+from sessioncompress.store.records import LineRecord, RunKind, RunRecord
 from tests.support.build import PiSession
 from tests.support.runs import old, split, view_of
 
@@ -157,7 +157,7 @@ def digest(line: bytes) -> str:
     return sha256(line).hexdigest()
 
 
-def journal(*pairs: tuple[bytes, bytes, Place | None]) -> Journal:
+def journal(*pairs: tuple[bytes, bytes, InFrame | None]) -> Journal:
     made = Journal()
     for original, rewritten, place in pairs:
         made.add(LineRecord(digest(original), place, digest(rewritten)))
@@ -179,14 +179,14 @@ def looked_for(path: Path, data: bytes, known: Journal) -> tuple[list[int], list
     return list(found), [record.sha256 for record in missing]
 
 
-RUN = RunRecord("2026-03-02T09:00:00Z", "1.0.0", {}, 9, 9, 0, 0, {}, command=Command.COMPRESS)
+RUN = RunRecord("2026-03-02T09:00:00Z", "1.0.0", {}, 9, 9, 0, 0, {}, command=RunKind.COMPRESS)
 
 
 def test_of_what_was_taken_back_nothing_is_missed(tmp_path: Path) -> None:
     """Whoever changed such a line since changed what the agent wrote."""
     known = journal((OLD, NEW, None), (LOST, b"b\n", None))
     known.end_run(RUN)
-    known.end_run(RUN._replace(restored=True, command=Command.RESTORE))
+    known.end_run(RUN._replace(restored=True, command=RunKind.RESTORE))
     known.add(LineRecord(digest(OTHER), None, digest(b"not there\n")))
     known.end_run(RUN)
     path = tmp_path / "session.jsonl"
@@ -198,7 +198,7 @@ def test_a_line_that_two_edits_changed_is_of_what_the_agent_wrote(tmp_path: Path
     """Whichever of them stands there. A record that names a later one leads nowhere."""
     known = Journal()
     for was, now in ((OLD, OTHER), (OTHER, NEW), (LOST, b"a\n"), (b"c\n", b"d\n"), (b"b\n", b"c\n")):
-        known.add(LineRecord(digest(was), Place(0, 0, len(was)), digest(now), edit=True))
+        known.add(LineRecord(digest(was), InFrame(0, 0, len(was)), digest(now), edit=True))
     known.end_run(RUN._replace(store_size=0, records=(5, 0)))
     assert [watched(each, known)[0].sha256 for each in (OTHER, NEW)] == [digest(OLD)] * 2
     assert watched(b"d\n", known)[0].sha256 == digest(b"c\n")

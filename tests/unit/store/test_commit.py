@@ -18,7 +18,7 @@ import pytest
 
 from sessioncompress.errors import Damaged, FileFailed, InUse, Unsupported
 from sessioncompress.store import disk as real_disk
-from sessioncompress.store.commit import DryRun, Rewrite
+from sessioncompress.store.commit import CountingSink, Rewrite
 from sessioncompress.store.layout import Lengths, store_in
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.recover import recover
@@ -192,7 +192,7 @@ def test_what_does_not_pay_is_freed_at_once(tmp_path: Path, dry: bool) -> None:
     """Until the collector comes a run over an archive would hold the drafts of hundreds of sessions."""
     path = make_session(tmp_path)
     with open_session(path, writing=True) as session:
-        sink = DryRun(Lengths()) if dry else Rewrite(session, store_in(session.path), Lengths())
+        sink = CountingSink(Lengths()) if dry else Rewrite(session, store_in(session.path), Lengths())
         with sink:
             sink.write(NEW)
             sink.keep(OLD)

@@ -15,7 +15,7 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.store.damage import SalvagingReader, readable_lines
 from sessioncompress.store.layout import store_in
-from sessioncompress.store.originals import FRAME_BYTES, OriginalsReader, Place, zstd
+from sessioncompress.store.originals import FRAME_BYTES, InFrame, OriginalsReader, zstd
 from tests.faults.scenes import SIZES, built
 from tests.support.runs import append, compress, write
 from tests.unit.store.test_originals import LINE_SETS, noise, pack
@@ -24,7 +24,7 @@ from tests.unit.store.tools import digest, everything
 LINES = [noise(10_000, number) for number in range(300)]
 
 
-def left(path: Path, places: list[Place], lines: list[bytes], reader: type[OriginalsReader]) -> list[int]:
+def left(path: Path, places: list[InFrame], lines: list[bytes], reader: type[OriginalsReader]) -> list[int]:
     """Return which lines can be read; none may be read that is another."""
     found = []
     with reader(path) as originals:

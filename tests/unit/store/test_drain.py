@@ -18,7 +18,7 @@ import pytest
 from sessioncompress.errors import InUse, SessionCompressError
 from sessioncompress.store import disk as real_disk
 from sessioncompress.store import lock
-from sessioncompress.store.lock import Held
+from sessioncompress.store.lock import OpenForWriting
 from tests.unit.store.test_lock import linux
 from tests.unit.store.tools import (
     APPENDED,
@@ -42,8 +42,8 @@ LATER = b'{"id":"later"}\n'
 @pytest.fixture
 def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work on a system that does not tell who has a file open."""
-    monkeypatch.setattr(lock, "held", lambda fd: Held.UNKNOWN)
-    monkeypatch.setattr("sessioncompress.store.recover.held", lambda fd: Held.UNKNOWN)
+    monkeypatch.setattr(lock, "held", lambda fd: OpenForWriting.UNKNOWN)
+    monkeypatch.setattr("sessioncompress.store.recover.held", lambda fd: OpenForWriting.UNKNOWN)
 
 
 @pytest.fixture(autouse=True, params=["exchange", "replace"])

@@ -14,12 +14,12 @@ from sessioncompress.core.model import Kind
 from sessioncompress.errors import Damaged, SessionCompressError
 from sessioncompress.store.journal import Journal, load, read
 from sessioncompress.store.layout import Lengths
-from sessioncompress.store.originals import Place
-from sessioncompress.store.records import BlockRecord, CheckpointRecord, Command, LineRecord, RunRecord, decode
+from sessioncompress.store.originals import InFrame
+from sessioncompress.store.records import BlockRecord, CheckpointRecord, LineRecord, RunKind, RunRecord, decode
 from tests.support.runs import blocks_of, lines_of
 
 SHA = "ab" * 32
-LINE = LineRecord(SHA, Place(0, 7, 99), "cd" * 32)
+LINE = LineRecord(SHA, InFrame(0, 7, 99), "cd" * 32)
 BLOCK = BlockRecord(
     ref="0123456789ab",
     line=7,
@@ -44,7 +44,7 @@ RUN = RunRecord(
     boundary=3,
     stats={"turns": 2},
     id="20260302-090000-0001",
-    command=Command.COMPRESS,
+    command=RunKind.COMPRESS,
 )
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from sessioncompress.errors import FileFailed, InUse, IsALink, NotASession, SessionCompressError, Unsupported
 from sessioncompress.store import lock
-from sessioncompress.store.lock import Held, held, open_session, wait_until_free
+from sessioncompress.store.lock import OpenForWriting, held, open_session, wait_until_free
 from sessioncompress.store.machine import make_key
 from tests.unit.store.tools import APPENDED, OLD, compress, disk, everything, late_state, make_session, shortened
 
@@ -295,22 +295,29 @@ def file(tmp_path: Path) -> Path:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask in each of the two ways."""
     if request.param == "proc":
-        monkeypatch.setattr(lock, "_ask_for_lease", lambda fd: Held.UNKNOWN)
+        monkeypatch.setattr(lock, "_ask_for_lease", lambda fd: OpenForWriting.UNKNOWN)
 
 
 @linux
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(
     ("flags", "answer"),
-    [(os.O_RDONLY, Held.NO), (os.O_WRONLY, Held.YES), (os.O_RDWR, Held.YES), (os.O_WRONLY | os.O_APPEND, Held.YES)],
+    [
+        (os.O_RDONLY, OpenForWriting.NO),
+        (os.O_WRONLY, OpenForWriting.YES),
+        (os.O_RDWR, OpenForWriting.YES),
+        (os.O_WRONLY | os.O_APPEND, OpenForWriting.YES),
+    ],
 )
-def test_another_process(file: Path, flags: int, answer: Held) -> None:
+def test_another_process(file: Path, flags: int, answer: OpenForWriting) -> None:
     """A reader does not count, every kind of writer does, until it closes."""
     fd = os.open(file, os.O_RDONLY)
     with holding(file, flags) as pid:
         assert held(fd) is answer
-        assert ([each.endswith(f"(process {pid})") for each in lock.holders(fd)] == [True]) is (answer is Held.YES)
-    assert held(fd) is Held.NO
+        assert ([each.endswith(f"(process {pid})") for each in lock.holders(fd)] == [True]) is (
+            answer is OpenForWriting.YES
+        )
+    assert held(fd) is OpenForWriting.NO
     os.close(fd)
 
 
@@ -335,9 +342,9 @@ def test_a_replaced_file_is_still_known(file: Path) -> None:
         other = file.with_name("other")
         other.write_bytes(b"")
         other.replace(file)
-        assert held(fd) is Held.YES
+        assert held(fd) is OpenForWriting.YES
         new = os.open(file, os.O_RDONLY)
-        assert held(new) is Held.NO
+        assert held(new) is OpenForWriting.NO
         os.close(new)
     os.close(fd)
 
@@ -348,8 +355,8 @@ def test_waiting(file: Path) -> None:
     fd = os.open(file, os.O_RDONLY)
     started = time.monotonic()
     with holding(file, os.O_WRONLY):
-        assert wait_until_free(fd, 0.05) is Held.YES
-    assert wait_until_free(fd, 5) is Held.NO
+        assert wait_until_free(fd, 0.05) is OpenForWriting.YES
+    assert wait_until_free(fd, 5) is OpenForWriting.NO
     assert time.monotonic() - started < 2
     os.close(fd)
 
@@ -360,13 +367,13 @@ def test_asking_looks_at_no_process(file: Path, monkeypatch: pytest.MonkeyPatch)
     fd = os.open(file, os.O_RDONLY)
     monkeypatch.setattr(os, "listdir", None)
     monkeypatch.setattr(os, "scandir", None)
-    assert held(fd) is Held.NO
+    assert held(fd) is OpenForWriting.NO
     os.close(fd)
 
 
 def test_without_any_way_the_answer_is_unknown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the system tells nothing, nothing is assumed."""
-    monkeypatch.setattr(lock, "_ask_for_lease", lambda fd: Held.UNKNOWN)
+    monkeypatch.setattr(lock, "_ask_for_lease", lambda fd: OpenForWriting.UNKNOWN)
     listdir = os.listdir
 
     def no_proc(path: str) -> list[str]:
@@ -376,7 +383,7 @@ def test_without_any_way_the_answer_is_unknown(file: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(os, "listdir", no_proc)
     fd = os.open(file, os.O_RDONLY)
-    assert held(fd) is Held.UNKNOWN
+    assert held(fd) is OpenForWriting.UNKNOWN
     assert lock.holders(fd) == []
     os.close(fd)
 

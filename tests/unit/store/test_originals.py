@@ -10,11 +10,11 @@ import pytest
 
 from sessioncompress.errors import Damaged, IsALink, Unreadable
 from sessioncompress.store.damage import SalvagingReader
-from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, OriginalsPacker, OriginalsReader, Place, zstd
+from sessioncompress.store.originals import FRAME_BYTES, LONGEST_LINE, InFrame, OriginalsPacker, OriginalsReader, zstd
 from tests.unit.store.tools import digest
 
 
-def pack(path: Path, lines: list[bytes], start: int = 0) -> list[Place]:
+def pack(path: Path, lines: list[bytes], start: int = 0) -> list[InFrame]:
     """Append lines to a file; return their places."""
     with path.open("ab") as file:
         packer = OriginalsPacker(start, file.write)  # type: ignore[arg-type]
@@ -55,7 +55,7 @@ def test_lines_that_several_runs_kept_take_turns(tmp_path: Path, monkeypatch: py
     decoded: list[int] = []
     decode = OriginalsReader._decode
 
-    def counted(reader: OriginalsReader, start: int, place: Place) -> tuple[bytes, int]:
+    def counted(reader: OriginalsReader, start: int, place: InFrame) -> tuple[bytes, int]:
         decoded.append(start)
         return decode(reader, start, place)
 
@@ -112,10 +112,10 @@ def test_an_error_of_the_disk_ends_the_packing() -> None:
 def test_missing_and_linked_files_are_refused(tmp_path: Path, reader: type[OriginalsReader]) -> None:
     """There is no way from the store to a file elsewhere."""
     with pytest.raises(Unreadable, match=r"originals that the journal lists are missing.* from a backup"):
-        reader(tmp_path / "none.zst").line(Place(0, 0, 9), "")
+        reader(tmp_path / "none.zst").line(InFrame(0, 0, 9), "")
     (tmp_path / "link.zst").symlink_to("/etc/hostname")
     with pytest.raises(IsALink):
-        reader(tmp_path / "link.zst").line(Place(0, 0, 9), "")
+        reader(tmp_path / "link.zst").line(InFrame(0, 0, 9), "")
 
 
 def test_every_flipped_bit_is_noticed(tmp_path: Path) -> None:
@@ -139,21 +139,21 @@ def test_every_flipped_bit_is_noticed(tmp_path: Path) -> None:
 
 
 PLACES = {
-    "negative frame": Place(-1, 0, 4),
-    "negative offset": Place(0, -1, 4),
-    "negative length": Place(0, 0, -4),
-    "behind the frame": Place(0, 100, 4),
-    "too long": Place(0, 0, 400),
-    "huge": Place(0, 0, 1 << 40),
-    "behind the file": Place(10_000, 0, 4),
-    "inside a frame": Place(3, 0, 4),
-    "another line": Place(0, 1, 4),
+    "negative frame": InFrame(-1, 0, 4),
+    "negative offset": InFrame(0, -1, 4),
+    "negative length": InFrame(0, 0, -4),
+    "behind the frame": InFrame(0, 100, 4),
+    "too long": InFrame(0, 0, 400),
+    "huge": InFrame(0, 0, 1 << 40),
+    "behind the file": InFrame(10_000, 0, 4),
+    "inside a frame": InFrame(3, 0, 4),
+    "another line": InFrame(0, 1, 4),
 }
 
 
 @READERS
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
-def test_bad_places_are_damage(place: Place, reader: type[OriginalsReader], tmp_path: Path) -> None:
+def test_bad_places_are_damage(place: InFrame, reader: type[OriginalsReader], tmp_path: Path) -> None:
     """A record can name any place; only the right one gives a line."""
     path = tmp_path / "o.zst"
     pack(path, [b"one\n", b"two\n"])
@@ -171,7 +171,7 @@ def test_bombs_are_damage(tmp_path: Path, reader: type[OriginalsReader]) -> None
     for content in (bomb, wide, zstd.compress(noise(100))[:-3], b"not zstd at all", b"\x28\xb5\x2f\xfd" + bytes(50)):
         path.write_bytes(content)
         with reader(path) as originals, pytest.raises(Damaged):
-            originals.line(Place(0, 0, LONGEST_LINE), digest(b""))
+            originals.line(InFrame(0, 0, LONGEST_LINE), digest(b""))
 
 
 def test_a_stream_of_empty_blocks_ends(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_stream_of_empty_blocks_ends(tmp_path: Path) -> None:
         file.write(b"\x28\xb5\x2f\xfd\x00\x58")
         file.write(b"\x00\x00\x00" * (3 * FRAME_BYTES // 2))
     with OriginalsReader(path) as reader, pytest.raises(Damaged, match="larger"):
-        reader.line(Place(0, 0, 10), digest(b""))
+        reader.line(InFrame(0, 0, 10), digest(b""))
 
 
 def test_the_last_frame_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

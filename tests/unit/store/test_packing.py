@@ -20,7 +20,7 @@ from sessioncompress.operations.packed import each_packed, meant_by, packed_in, 
 from sessioncompress.pipeline.discover import discover
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store import moves, packing
-from sessioncompress.store.lock import Held, wait_until_free
+from sessioncompress.store.lock import OpenForWriting, wait_until_free
 from sessioncompress.store.machine import folder_name
 from sessioncompress.store.pack import INDEX, State, read_index
 from sessioncompress.store.places import Disk, packs_of
@@ -113,7 +113,7 @@ def test_a_session_that_an_agent_comes_back_to_stays(
         else:
             opened.append(path.open("ab"))
 
-    def asked(fd: int, seconds: float) -> Held:
+    def asked(fd: int, seconds: float) -> OpenForWriting:
         while opened and how.startswith("is written"):
             with opened.pop() as file:
                 file.write(LINE)

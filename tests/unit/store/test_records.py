@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from sessioncompress.core.model import Kind
 from sessioncompress.errors import FileFailed
-from sessioncompress.store.originals import Place
+from sessioncompress.store.originals import InFrame
 from sessioncompress.store.records import (
     BlockRecord,
     CheckpointRecord,
-    Command,
     LineRecord,
+    RunKind,
     RunRecord,
     decode,
     readable,
@@ -36,7 +36,7 @@ def digits(*lengths: int) -> st.SearchStrategy[str]:
 
 
 SHA = digits(64)
-PLACE = st.builds(Place, COUNT, COUNT, COUNT)
+PLACE = st.builds(InFrame, COUNT, COUNT, COUNT)
 LINE = st.builds(LineRecord, SHA, st.none() | PLACE, SHA, st.just(False), st.just(-1)) | st.builds(
     LineRecord, SHA, st.none() | PLACE, SHA, st.just(True), st.just(-1) | COUNT
 )
@@ -76,7 +76,7 @@ RUN = st.builds(
     session_id=TEXT.filter(lambda each: len(each) <= 1024),
     modified=TIME,
     id=st.just(ID),
-    command=st.sampled_from(Command).map(str),
+    command=st.sampled_from(RunKind).map(str),
 ).map(lambda fields: RunRecord(**fields))  # not by the class itself: what is not named stays as it is without
 
 

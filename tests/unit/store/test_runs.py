@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.operations.history import read_runs
-from sessioncompress.store.journal import Standing
-from sessioncompress.store.records import Command, RunRecord
+from sessioncompress.store.journal import ActiveRuns
+from sessioncompress.store.records import RunKind, RunRecord
 
 MANY = 10_000
 SECONDS = 2.0
 """Of processor time; a run costs some ten millionths. Compared with each other, the runs here take over ten."""
 
-COMPRESS, COMPACT = Command.COMPRESS, Command.COMPACT
+COMPRESS, COMPACT = RunKind.COMPRESS, RunKind.COMPACT
 RUNS = ((COMPRESS, "one"), (COMPACT, "two"), (COMPRESS, "two"), (COMPRESS, "three"))
 
 
@@ -31,24 +31,24 @@ def named(number: int) -> str:
     ("restores", "numbers", "touched"),
     [
         ((), (0, 1, 2, 3), ()),
-        ((record(Command.RESTORE),), (), ()),
-        ((record(Command.RESTORE_RUN, undoes=("two", "two", "none")),), (0, 3), ()),
-        ((record(Command.RESTORE_RUN, undoes=()),), (0, 1, 2, 3), ()),
-        ((record(Command.RESTORE_LINES),), (1,), ()),
-        ((record(Command.RESTORE_LINES), record(Command.RESTORE_RUN, undoes=("two",))), (), ()),
-        ((record(Command.RESTORE_MARKERS),), (0, 1, 2, 3), (0, 1, 2, 3)),
-        ((record(Command.RESTORE_MARKERS, undoes=()),), (0, 1, 2, 3), (0, 1, 2, 3)),
-        ((record(Command.RESTORE_MARKERS), record(Command.RESTORE_LINES)), (1,), (1,)),
-        ((record(Command.RESTORE_RUN, undoes=("two",)), record(COMPRESS, "two")), (0, 3, 5), ()),
-        ((record(Command.RESTORE_MARKERS), record(COMPRESS, "two")), (0, 1, 2, 3, 5), (0, 1, 2, 3)),
-        ((record(Command.RESTORE), record(COMPRESS, "two")), (5,), ()),
+        ((record(RunKind.RESTORE),), (), ()),
+        ((record(RunKind.RESTORE_RUN, undoes=("two", "two", "none")),), (0, 3), ()),
+        ((record(RunKind.RESTORE_RUN, undoes=()),), (0, 1, 2, 3), ()),
+        ((record(RunKind.RESTORE_LINES),), (1,), ()),
+        ((record(RunKind.RESTORE_LINES), record(RunKind.RESTORE_RUN, undoes=("two",))), (), ()),
+        ((record(RunKind.RESTORE_MARKERS),), (0, 1, 2, 3), (0, 1, 2, 3)),
+        ((record(RunKind.RESTORE_MARKERS, undoes=()),), (0, 1, 2, 3), (0, 1, 2, 3)),
+        ((record(RunKind.RESTORE_MARKERS), record(RunKind.RESTORE_LINES)), (1,), (1,)),
+        ((record(RunKind.RESTORE_RUN, undoes=("two",)), record(COMPRESS, "two")), (0, 3, 5), ()),
+        ((record(RunKind.RESTORE_MARKERS), record(COMPRESS, "two")), (0, 1, 2, 3, 5), (0, 1, 2, 3)),
+        ((record(RunKind.RESTORE), record(COMPRESS, "two")), (5,), ()),
         # Somebody put the session back as an undone run left it, and not all of that could be restored.
-        ((record(Command.RESTORE), record(Command.RESTORE_MARKERS, undoes=("three",))), (3,), (3,)),
-        ((record(Command.RESTORE), record(Command.RESTORE_MARKERS, undoes=("two", "two"))), (2,), (2,)),
+        ((record(RunKind.RESTORE), record(RunKind.RESTORE_MARKERS, undoes=("three",))), (3,), (3,)),
+        ((record(RunKind.RESTORE), record(RunKind.RESTORE_MARKERS, undoes=("two", "two"))), (2,), (2,)),
     ],
 )
 def test_what_is_in_place(restores: tuple[RunRecord, ...], numbers: tuple[int, ...], touched: tuple[int, ...]) -> None:
-    standing = Standing()
+    standing = ActiveRuns()
     records = (*(record(*each) for each in RUNS), *restores)
     for number, each in enumerate(records):
         standing.add(number, each)
@@ -61,10 +61,10 @@ def test_what_is_in_place(restores: tuple[RunRecord, ...], numbers: tuple[int, .
 @pytest.mark.parametrize(
     "restores",
     [
-        [record(Command.RESTORE_RUN, undoes=tuple(map(named, range(MANY, 5 * MANY))))],
-        [record(Command.RESTORE_RUN, undoes=(named(number),)) for number in range(MANY)],
-        [record(Command.RESTORE_LINES)] * MANY,
-        [record(Command.RESTORE_MARKERS)] * MANY,
+        [record(RunKind.RESTORE_RUN, undoes=tuple(map(named, range(MANY, 5 * MANY))))],
+        [record(RunKind.RESTORE_RUN, undoes=(named(number),)) for number in range(MANY)],
+        [record(RunKind.RESTORE_LINES)] * MANY,
+        [record(RunKind.RESTORE_MARKERS)] * MANY,
     ],
     ids=["many names", "many restores", "lines", "markers"],
 )
@@ -92,7 +92,7 @@ def sized(was: int, modified: int = 0, number: int = 1, command: str = COMPRESS)
         ((sized(100, 7), sized(100, 8, 2)), [1, 2]),
         ((sized(100), sized(100, number=2)), [1, 2]),
         ((sized(100), sized(60)), [1, 1]),
-        ((sized(100, 7), sized(100, 7, command=Command.RESTORE)), [1]),
+        ((sized(100, 7), sized(100, 7, command=RunKind.RESTORE)), [1]),
         # It met the same one: the first run died when it had written its record, and no more.
         ((sized(100, 7), sized(100, 7, 2)), [2]),
         ((sized(100, 7), sized(100, 7)), [1]),
@@ -109,5 +109,5 @@ def test_a_run_that_died_before_the_session_changed_is_none(
     found = read_runs(journal)
     assert [each.run for each in found] == [*map(named, told)]
     assert {each.saved for each in found} == {40}
-    if not any(each.command == Command.RESTORE for each in runs):
+    if not any(each.command == RunKind.RESTORE for each in runs):
         assert sum(each.saved - each.saved_on_disk for each in found) == 10 + journal.stat().st_size

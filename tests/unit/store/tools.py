@@ -22,7 +22,7 @@ from sessioncompress.store.late_links import NO_DRAFT, LateLink, prefix_of
 from sessioncompress.store.layout import Lengths, Store, store_in
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.machine import make_key
-from sessioncompress.store.originals import OriginalsReader, Place
+from sessioncompress.store.originals import InFrame, OriginalsReader
 from sessioncompress.store.recover import recover
 
 OLD = b"".join(b'{"id":"%d","text":"%s"}\n' % (number, b"much text " * 40) for number in range(6))
@@ -106,7 +106,7 @@ def originals_of(path: Path, lines: list[bytes]) -> list[bytes]:
         return lines
     with OriginalsReader(files.originals) as reader:
         return [
-            reader.line(Place(*known[digest(line)]["place"]), known[digest(line)]["old"])
+            reader.line(InFrame(*known[digest(line)]["place"]), known[digest(line)]["old"])
             if digest(line) in known
             else line
             for line in lines
