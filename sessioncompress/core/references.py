@@ -17,7 +17,7 @@ FEWEST_DIGITS = 12
 DIGITS = 20
 """Digits of a digest that a journal records."""
 _OF_XXH3 = 16
-"""Digits of the XXH3-64 that the first stores used. An attacker can construct contents with any XXH3."""
+"""Digits of the XXH3-64 that stores of 1.0.0 use. An attacker can construct contents with any XXH3."""
 
 
 class References:
@@ -41,12 +41,12 @@ class References:
 
 
 def digests_of(content: bytes) -> tuple[str, str]:
-    """Return the digest of a content that a journal records, and the digest that the first stores used."""
+    """Return the digest of a content that a journal records, and the digest that stores of 1.0.0 use."""
     return sha256(content).hexdigest()[:DIGITS], xxh3_64_hexdigest(content)
 
 
 def is_of_first_stores(digest: str) -> bool:
-    """True if a content's digest is one that the first stores used."""
+    """True if a content's digest is one that stores of 1.0.0 use."""
     return len(digest) == _OF_XXH3
 
 

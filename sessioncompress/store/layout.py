@@ -40,7 +40,7 @@ class Store(NamedTuple):
 
     A store that git must not see is in a folder of this user on this machine, named `local-` and eight digits. That
     folder is in our folder next to the session, or in the backup folder; no branch, clone or archive can contain that
-    name. A committed store is directly in our folder, like every store of the first version.
+    name. A committed store is directly in our folder, like every store of 1.0.0.
     """
 
     folder: Path
@@ -331,7 +331,7 @@ def draft_of(path: Path) -> Path:
 
 
 def plain_in(session: Path, backup_dir: Path | None = None) -> Store:
-    """Return the files of a store that git sees, that is in a bucket, or that the first version made."""
+    """Return the files of a store that git sees, that is in a bucket, or that 1.0.0 made."""
     # A journal's name lacks `.jsonl`, unless the rest would then end like another session's journal.
     stem = session.name.removesuffix(".jsonl")
     if not session.name.endswith(_ENDINGS):

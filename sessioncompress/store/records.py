@@ -8,7 +8,7 @@
     {"type": "dropped", "original": {"sha256", "frame", "offset", "bytes"}, "lines", "runs": [[after, bytes], ...]}
     {"type": "checkpoint", "format", "by", "rule", "lines": [sha256, ...], "refs", "tokensBefore", "tokensAfter"}
 
-An edit records what a line held before its run; in the first stores, a line record has what the agent wrote instead.
+An edit records what a line held before its run; in stores of 1.0.0, a line record has what the agent wrote instead.
 A block record belongs to the edit or line before it, and dropped records to the checkpoint after them.
 """
 
@@ -110,7 +110,7 @@ class LineRecord(NamedTuple):
 class BlockRecord(NamedTuple):
     """A replaced value: its reference, its path in the original line, and its replacement.
 
-    `digest` starts with the reference. It is the SHA-256 of the content, cut to its first digits; in the first stores
+    `digest` starts with the reference. It is the SHA-256 of the content, cut to its first digits; in stores of 1.0.0
     the XXH3-64. `replacement` is the first 16 bytes of the SHA-256 of the JSON text that replaced the value, or empty
     if the value was removed. `line` is the line number at the time of the rewrite.
     """
