@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, Each, SessionCommand
-from sessioncompress.cli.tables import echo_wrapped, is_seen, shown
+from sessioncompress.cli.tables import echo_wrapped, is_seen, pasted
 from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Say, Utterance
 from sessioncompress.core.marker import PREFIX_BYTES
-from sessioncompress.core.text import counted, printable, utf8
+from sessioncompress.core.text import counted, printable, quote, utf8
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations.sessions import given_title
 from sessioncompress.pipeline import reading
@@ -29,6 +29,8 @@ _SHOWN = 160
 """Maximum characters shown of a line, around the match."""
 _MOST = 1000
 """Maximum matches in one session."""
+_EACH, _ALL = 10, 100
+"""Maximum matches printed of each session and of all, if there are several."""
 
 
 class Hit(Struct, frozen=True, rename="camel"):
@@ -106,6 +108,8 @@ class Search(SessionCommand[SearchStats]):
     flags = (options.JSON,)
     hands = ("text",)
     all_with = None
+    _shown = 0
+    """Matches that were printed."""
 
     @staticmethod
     def work(each: Each, text: str) -> SearchStats:
@@ -118,16 +122,23 @@ class Search(SessionCommand[SearchStats]):
     def say(self, stats: SearchStats) -> None:
         if self.silent:
             return
+        hits = stats.hits if self.chosen.is_one else stats.hits[: min(_EACH, _ALL - self._shown)]
+        self._shown += len(hits)
+        if not hits:
+            return
         packed = " (packed)" if stats.packed else ""
-        # In a terminal, print the path once above its matches.
+        # In a terminal, print the path once above its matches, and whole, so that it can be copied.
         path, begins = f"{printable(stats.path)}{packed}: ", ""
-        if is_seen() and stats.hits:
-            click.echo(shown(f"{stats.path}{packed}"))
+        if is_seen():
+            click.echo(printable(f"{pasted(stats.path)}{packed}"))
             path, begins = "", "  "
-        for hit in stats.hits:
+        for hit in hits:
             turn = f"{path}turn {hit.turn:,}, " if hit.turn else path
             echo_wrapped(f"{begins}{turn}{hit.said}: {printable(hit.line)}")
-        if stats.cut:
+        if more := len(stats.hits) - len(hits):
+            least = "at least " if stats.cut else ""
+            echo_wrapped(f"{begins}{path}{least}{counted(more, 'more line matches', 'more lines match')}")
+        elif stats.cut:
             echo_wrapped(f"{begins}{path}more lines match")
 
     def document(self, done: Done[SearchStats]) -> dict[str, Any]:
@@ -137,6 +148,10 @@ class Search(SessionCommand[SearchStats]):
 
     def hints(self, done: Done[SearchStats]) -> None:
         super().hints(done._replace(results=[each for each in done.results if each.hits]))
+        if not self.silent and (more := sum(len(each.hits) for each in done.results) - self._shown):
+            lines = counted(more, "line is", "lines are")
+            search = f"'sessioncompress search {quote(self.given.text)} SESSION'"
+            echo_wrapped(f"{lines} not shown: {search} shows those of one session, and --json all", err=True)
 
     def end(self, done: Done[SearchStats]) -> None:
         found = [each for each in done.results if each.hits]

@@ -12,7 +12,7 @@ from typing import NamedTuple, TextIO
 
 import click
 
-from sessioncompress.core.text import printable
+from sessioncompress.core.text import printable, quote
 
 _GAP = 2
 _CUT = "..."
@@ -112,6 +112,11 @@ def line_of(path: str, title: str, said: str) -> str:
     room = min(max(width() - len(click.unstyle(said)) - _GAP, _LEAST), 100)
     name = cut(title, room, at_end=True) if title else cut(with_tilde(printable(path)), room)
     return f"{name}{' ' * (room - cell_len(name))}  {said}"
+
+
+def pasted(path: str) -> str:
+    """Return a path as a shell takes it: quoted if needed, else with the home abbreviated."""
+    return with_tilde(path) if quote(path) == path else quote(path)
 
 
 def shown(path: str) -> str:

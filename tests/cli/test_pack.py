@@ -427,6 +427,42 @@ def test_a_search_that_stops_says_so_in_its_total(here: Path, monkeypatch: pytes
     assert said.endswith("total: at least 2 lines in 1 of 1 session\n")
 
 
+def test_a_search_over_many_sessions_shows_a_few_lines_of_each(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "_ALL", 15)
+    for name in ("a", "b", "c"):
+        write(here, claude("needle\n" * 12), f"{name}.jsonl")
+    done = run("search", "needle", here)
+    assert done.stdout.count(": needle\n") == 15
+    assert f"{here}/a.jsonl: 2 more lines match\n" in done.stdout
+    assert done.stdout.endswith("total: 36 lines in 3 of 3 sessions\n")
+    shows = "'sessioncompress search needle SESSION' shows those of one session, and --json all"
+    assert f"21 lines are not shown: {shows}\n" in done.stderr
+    one = run("search", "needle", here / "c.jsonl")
+    assert (one.stdout.count(": needle\n"), one.stderr) == (12, "")
+    assert [len(each["hits"]) for each in document("search", "needle", here)["files"]] == [12] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("~/plain.jsonl", "~/plain.jsonl"),
+        ("~/two words.jsonl", "'{home}/two words.jsonl'"),
+        ("/b.jsonl", "{here}/b.jsonl"),
+    ],
+)
+def test_a_search_names_paths_that_can_be_pasted(
+    here: Path, monkeypatch: pytest.MonkeyPatch, name: str, path: str
+) -> None:
+    """In a terminal that is narrower than they are, too."""
+    monkeypatch.setattr("sessioncompress.cli.tables._is_terminal", lambda stream: stream is not None)
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("HOME", str(here / "home"))
+    made = Path(name.replace("~", str(here / "home"))) if "~" in name else here / name[1:]
+    made.parent.mkdir(exist_ok=True)
+    write(made.parent, claude("needle"), made.name)
+    assert path.format(home=here / "home", here=here) in run("search", "needle", here).stdout.splitlines()
+
+
 def test_a_search_says_of_how_many_sessions_not_all_is_there(here: Path) -> None:
     session = write(here, fixture("pi-anthropic.jsonl"), "s.jsonl")
     run("compress", session)
