@@ -212,13 +212,16 @@ def _summed(rows: _Rows, where: str = "") -> str:
 def _by_message(session: Path, found: Losses, rows: _Rows, named: str) -> Iterator[str]:
     """Yield lines that describe the losses by message, and fill `rows`. `named` is the argument for `show`."""
     width = get_terminal_size((100, 24)).columns
-    messages = 0
+    messages, copies = 0, [0, 0]
     yield from _summaries(found)
     for message in found.messages:
         messages += 1
+        # Codex writes one after each step, so these would bury what the model lost.
+        is_shown = any(loss.block.kind is not Kind.MIRROR for loss in message.losses)
         turn = f"turn {message.turn:,}" if message.turn else "on an abandoned branch"
         time = f", {written_time(message.time / 1000)}" if message.time else ""
-        yield f"{turn}, line {message.line:,}, {message.role}{time}"
+        if is_shown:
+            yield f"{turn}, line {message.line:,}, {message.role}{time}"
         calls = set[str]()
         for loss in message.losses:
             row = rows.setdefault((loss.block.kind.shown, printable(loss.block.tool)), [0, 0, 0])
@@ -226,9 +229,16 @@ def _by_message(session: Path, found: Losses, rows: _Rows, named: str) -> Iterat
             counts = loss.block.kind is not Kind.ARGUMENT or loss.block.call not in calls
             calls.update([loss.block.call] * (loss.block.kind is Kind.ARGUMENT))
             row[:] = map(add, row, (counts, loss.block.bytes, _size(loss)))
-            yield f"  {_heading(loss, named)}"
-            yield from _beside(loss, width) if is_wide() else _above(loss, width)
-        yield ""
+            if is_shown:
+                yield f"  {_heading(loss, named)}"
+                yield from _beside(loss, width) if is_wide() else _above(loss, width)
+            else:
+                copies[:] = map(add, copies, (1, loss.block.bytes))
+        if is_shown:
+            yield ""
+    if copies[0]:
+        what = counted(copies[0], "screen copy", "screen copies")
+        yield f"not shown: {what} alone, {amount(copies[1])}, which no model reads"
     if rows:
         where = f" in {counted(messages, 'message', 'messages')}"
         yield printable(f"{session}: {_summed(rows, where)}; --stat for a table")

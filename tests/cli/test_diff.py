@@ -15,7 +15,7 @@ import pytest
 from sessioncompress.store.layout import store_in
 from tests.cli.test_cli import compressed, here, made, references, run, session
 from tests.support.build import PiSession
-from tests.support.runs import write
+from tests.support.runs import fixture, write
 
 __all__ = ["compressed", "here", "made", "session"]
 
@@ -146,3 +146,14 @@ def test_the_printed_command_finds_the_original(compressed: Path, monkeypatch: p
     _, *arguments = line.partition(", sessioncompress ")[2].split()
     assert arguments == [ref, str(compressed)]
     assert run("show", *arguments).exit_code == 0
+
+
+def test_screen_copies_alone_are_counted(here: Path) -> None:
+    """Codex writes an event after each step: a line each would bury what the model lost."""
+    write(here, fixture("codex.jsonl"))
+    done = run("compress", "--force", "--preset", "archive", "session.jsonl").stdout
+    number = next(word for word in done.split(", ") if "screen copies" in word).partition(";")[0]
+    *lines, counted, _ = run("diff", "session.jsonl").stdout.splitlines()
+    assert re.fullmatch(rf"not shown: {number} alone, [0-9.]+ KB, which no model reads", counted)
+    assert "  result of exec_command: " in "\n".join(lines)
+    assert "screen copy" not in "\n".join(lines)
