@@ -220,10 +220,7 @@ def staying(number: int, which: str) -> str:
 
 def strangers(number: int) -> str:
     """Write that markers unknown to the session's journal stay; "" if there are none."""
-    why = (
-        "that its journal does not know: they are quotes, or from another session, merge side or newer store, and then "
-        "'restore --from-markers --originals OTHER' puts back what they stand for"
-    )
+    why = "that no store found here knows: quoted, or from another session, merge side or newer store"
     return f"{counted(number, 'marker stays', 'markers stay')} {why}" if number else ""
 
 

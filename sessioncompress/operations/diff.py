@@ -26,6 +26,7 @@ from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store import recover
+from sessioncompress.store.damage import judging
 from sessioncompress.store.layout import store_of
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import OriginalsReader
@@ -98,6 +99,7 @@ def diff_session(path: Path | str, policy: Policy = BALANCED, *, form: str | Non
         if not journal.runs:
             relatives.refuse_if_marked(session, store, policy, form)
             refuse_if_compacted(session, store, journal, form)
+        opened.enter_context(judging(store.originals, journal))
         originals = opened.enter_context(OriginalsReader(store.originals))
         summaries = [_summed(each, known) for each in journal.checkpoints if not each.ended]
         yield Diff(bool(journal.runs), not journal.is_ours, summaries, _messages(known, originals, store.journal))

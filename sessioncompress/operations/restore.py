@@ -33,6 +33,7 @@ from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import Rewrite
+from sessioncompress.store.damage import judging
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import OtherStores, Store, all_stores, backups_of, lines_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
@@ -106,7 +107,10 @@ def restore_session(
         (check if dry_run else recover)(session, store, journal.lengths, salvaging=from_markers)
         if not from_markers:
             command = RunKind.RESTORE_LINES if keep_checkpoints else RunKind.RESTORE_RUN if run else RunKind.RESTORE
-            return _Exactly(session, store, journal, policy, form, command=command, run=run, dry_run=dry_run).restore()
+            with judging(store.originals, journal):
+                return _Exactly(
+                    session, store, journal, policy, form, command=command, run=run, dry_run=dry_run
+                ).restore()
         work = _FromMarkers(session, store, journal, policy, form, command=RunKind.RESTORE_MARKERS)
         return work.restore(originals)
 
@@ -233,9 +237,6 @@ class _Exactly(Restoring):
         inexact = joined(
             "its journal was changed after a run wrote it: 'verify' says where" if journal.broken else "",
             told_of(since.changed),
-            "'restore --from-markers' puts back what markers in it stand for, for good: copy it first"
-            if since.changed
-            else "",
             f"{stay} compressed, since calls tie them to those" if parted else "",
             f"{has} no original: compressed without keeping originals (keepBackup: false)" if lost else "",
             before.told,
@@ -344,9 +345,11 @@ class _Exactly(Restoring):
         marked = relatives.unknown_to(standing, own)
         family = relatives.relatives_of(session, self.policy, self.form) if marked else []
         left = relatives.unknown_to(marked, *family)
-        # Markers in changed lines are reported with those lines.
-        number = 0 if since.changed or not journal.is_ours else sum(each.key in journal for each in standing)
-        copies = text.staying(number, "that the agent copied")
+        # In lines that another user's journal knows, every marker counts as unknown.
+        unknown = standing if journal.is_ours else relatives.strangers_of(session, journal, self.form)
+        which = "in changed lines" if since.changed else "that the agent copied"
+        copies = text.staying(sum(each.key in journal for each in unknown), which)
+        copies += ", for good: copy the session first" if copies and since.changed else ""
         of_relatives = text.staying(len(marked) - len(left), "whose originals are in a relative's store")
         return joined(copies, of_relatives, strangers(len(left)))
 

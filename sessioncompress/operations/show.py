@@ -22,7 +22,7 @@ from sessioncompress.pipeline.relatives import packed_kin, relatives_of
 from sessioncompress.pipeline.rewrite import recorded
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
-from sessioncompress.store.damage import SalvagingReader, any_readable, put_back
+from sessioncompress.store.damage import SalvagingReader, judging
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.layout import (
     all_stores,
@@ -246,7 +246,5 @@ def _in_journal(ref: str, journal: Path, named: Path | None) -> list[Shown]:
     first = next((error for digest, error in lost if digest not in read), None)
     if first is None:
         return list(shown.values())
-    if originals.way or any_readable(path, loaded):
+    with judging(path, loaded):
         raise first
-    # No other original can be read either, so a restore would restore nothing.
-    raise errors.Unreadable(first.what, where=first.where, state=first.state, remedy=put_back(path, loaded.store_size))

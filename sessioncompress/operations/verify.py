@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -239,9 +239,11 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
     another branch may need. Raises Refused, like restore, if the session has no journal, and has markers that no
     relative's journal knows. Raises other SessionCompressErrors as usual.
     """
-    with open_session(Path(path), writing=False) as session:
+    with ExitStack() as opened:
+        session = opened.enter_context(open_session(Path(path), writing=False))
         store = store_of(session.path, policy)
         journal = journals.load(store.journal)
+        opened.enter_context(damage.judging(store.originals, journal))
         recover.check(session, store, journal.lengths)
         known = reading.read_session(session, journal, form)
         found, lines, opaque = known.form.name, len(known.survey.lines), known.survey.lines.opaque()

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from sessioncompress.core.jsonl import parse, parse_any
+from sessioncompress.core.jsonl import holds, parse, parse_any
 from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references, stands_in
 from sessioncompress.core.model import Kind, OurKey
 from sessioncompress.core.references import FEWEST_DIGITS
@@ -273,6 +273,20 @@ def unknown_to(strangers: Sequence[Stranger], *known_by: Relative) -> list[Stran
     return list(strangers)
 
 
+def _knowing(session: Path, strangers: Sequence[Stranger], policy: Policy) -> Path | None:
+    """Find a session in the same folder whose store wrote one of these texts, and was made by this user here."""
+    # Load only journals that name the first reference: a folder may have many stores.
+    wanted = next(each.reference for each in strangers if each.reference).encode()
+    for owner, store in _stores(session.parent, policy):
+        with suppress(SessionCompressError, OSError):
+            refuse_linked(store.journal)
+            with store.journal.open("rb") as file:
+                is_likely = store.is_ours and holds(file, wanted)
+            if is_likely and any(each.key in _journal(store.journal) for each in strangers):
+                return owner
+    return None
+
+
 def _is_kept(relative: Relative, originals: OriginalsReader, is_whole: bool, row: int) -> bool:
     line, block = relative.journal.block(row)
     if line.place is None or is_whole:
@@ -322,7 +336,6 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
     # The error starts with the full path, so later paths in the same folder are shortened.
     here, backups = f"{session.path.parent}/", backups_of(session.path, policy)
     again = restoring(backups, "--from-markers", quote(str(session.path)))
-    from_other = restoring(backups, "--from-markers --originals OTHER PATH")
     files = f"{store.journal} and {store.originals.name}".removeprefix(here)
     # A branch that knew the folder's name could bring files there.
     names = files.replace(store.folder.name, "local-*") if store.is_hidden else files
@@ -341,10 +354,15 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
         ways.append(f"Move this one away; {back}." if place == session.path else f"{back}; then run this again.")
     if nameless < len(unknown):
         the = "the other originals" if relatives else "the originals"
-        ways.append(
-            f"If 'forget' deleted {the}, they are lost. Else ask the author for them ({names}), or use those of "
-            f"another session: {from_other}."
-        )
+        if other := _knowing(session.path, unknown, policy):
+            names_of = [quote(str(layout.as_named(each))) for each in (other, session.path)]
+            takes = restoring(backups, "--from-markers --originals", *names_of)
+            ways.append(f"Another session's store has originals of it: {takes} puts them back.")
+        else:
+            ways.append(
+                f"No store here has {the}. If it was moved, move its store after it; if somebody else made it, ask for "
+                f"that: {names}. If 'forget' deleted them, they are lost."
+            )
     if nameless:
         ways.append(
             f"{counted(nameless, 'marker names', 'markers name')} no original, since none was kept (keepBackup: "

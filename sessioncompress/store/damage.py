@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,15 @@ from sessioncompress.store import disk, git, originals
 from sessioncompress.store.journal import ONE_SIDE, Journal
 from sessioncompress.store.layout import Store, session_of
 from sessioncompress.store.lock import open_file
-from sessioncompress.store.originals import FRAME_BYTES, FRAME_MAGIC, FROM_MARKERS, InFrame, OriginalsReader, read_frame
+from sessioncompress.store.originals import (
+    FRAME_BYTES,
+    FRAME_MAGIC,
+    FROM_MARKERS,
+    OTHERS_CAN,
+    InFrame,
+    OriginalsReader,
+    read_frame,
+)
 
 FORGET: Final = (
     "'sessioncompress forget' ends this: it deletes what is left there. The session stays as it is, and what was only "
@@ -118,6 +126,19 @@ def any_readable(path: Path, journal: Journal) -> bool:
                     kept.line(record.place, record.sha256)
                     return True
     return False
+
+
+@contextmanager
+def judging(path: Path, journal: Journal) -> Iterator[None]:
+    """If an original can't be read, recommend `restore --from-markers` only if that can read another one."""
+    try:
+        yield
+    except Unreadable as error:
+        is_here, is_in_git = error.where == str(path), error.remedy.endswith(OTHERS_CAN)
+        if (is_here or is_in_git) and not any_readable(path, journal):
+            first = put_back(path, journal.store_size) if is_here else error.remedy.removesuffix(OTHERS_CAN)
+            error.remedy = f"{first} Without one {FORGET}"
+        raise
 
 
 def readable_lines(path: Path, start: int) -> Iterator[bytes]:

@@ -437,6 +437,12 @@ def lines_of(row: Path) -> Path:
     return rows_of(row.parent) / f"{row.name}.jsonl"
 
 
+def as_named(session: Path) -> Path:
+    """Return a session's path as users name it: of the temporary file with a database session's lines, its row."""
+    folder = session.parent
+    return folder.parent.parent / folder.name / session.stem if folder.parent.name == FOLDER else session
+
+
 def originals_of(journal: Path) -> Path:
     """Return the path of the originals of a journal."""
     if journal.name.endswith(HISTORY):

@@ -32,7 +32,8 @@ FRAME_BYTES: Final = 2 << 20
 LONGEST_LINE: Final = 64 << 20
 """Bytes. Longer lines are not stored, so that no record can exhaust the reader's memory."""
 FROM_MARKERS: Final = "'sessioncompress restore --from-markers' puts back all lines that can still be read"
-"""The last remedy if no copy of a file, or no clone, has the unreadable original."""
+OTHERS_CAN: Final = f" Without one these originals are lost; {FROM_MARKERS}."
+"""The last remedy if no copy of a file, or no clone, has the unreadable original; `damage.judging` checks it."""
 READ_BYTES: Final = 1 << 16
 """Bytes of a frame per read."""
 
@@ -239,7 +240,7 @@ class OriginalsReader:
         what, remedy = lacking
         self.way = self.way or remedy
         if remedy == git.BRING_BACK:
-            remedy += f" Without one these originals are lost; {FROM_MARKERS}."
+            remedy += OTHERS_CAN
         where = session_of(self._path)
         raise Unreadable(f"{what} (git blob {place.blob})", where=where, state=NOT_CHANGED, remedy=remedy)
 
@@ -278,7 +279,7 @@ class OriginalsReader:
             f"{what} ({where})",
             where=self._path,
             state=NOT_CHANGED,
-            remedy=f"Put a copy of this file back from a backup. Without one, {FROM_MARKERS}.",
+            remedy=f"Put a copy of this file back from a backup.{OTHERS_CAN}",
         )
 
 

@@ -291,7 +291,7 @@ def test_a_session_whose_store_was_deleted_is_told_of(folder: Path) -> None:
     assert "nothing left to undo" in done.stderr
     assert done.stderr.count("it has 19 markers, but its store is missing") == 2
     assert done.stderr.count("The session was not changed.") == 1
-    assert done.stderr.count("--originals OTHER PATH") == 1
+    assert done.stderr.count("No store here has the originals") == 1
     assert invoke("restore", "--last", folder / "one.jsonl", "--json").exit_code == 4
 
 
