@@ -40,6 +40,7 @@ _FORM = re.compile(
 It is linear because no two matches can begin inside each other, and its numbers are bounded.
 """
 _OUTSIDE = re.compile(rf"[^{_PLAIN}]")
+_WAY_BACK = ", kept on disk: sessioncompress show "
 _REFERENCE = re.compile(r"sessioncompress show ([0-9a-f]{12,64})\b")
 _SIZE = re.compile(rf"(?:^|, ){_AMOUNT}(?=[,;]|$)")
 _CUT = 2
@@ -51,7 +52,7 @@ _KB = 1024
 
 def marker(what: str, ref: str | None, *, in_arguments: bool = False) -> str:
     """Return the marker for a gap; `what` describes the gap, and `ref` is None if no original was kept."""
-    way_back = f", kept on disk: sessioncompress show {ref}" if ref else ""
+    way_back = f"{_WAY_BACK}{ref}" if ref else ""
     return f"{PREFIX}{what}{way_back}{ARGUMENT_END if in_arguments else ''}]]"
 
 
@@ -95,6 +96,11 @@ def stands_in(text: str, *, in_arguments: bool) -> bool:
     counted = {form["of"] for form in forms}
     alike = len(counted) == 1 and all(map(str.strip, between)) and all(_SIZE.search(form["body"]) for form in forms)
     return alike and (ARGUMENT_END in forms[0]["body"]) == in_arguments
+
+
+def is_unedited(text: str, *, in_arguments: bool) -> bool:
+    """True if the markers in one text have the words that marker() writes; numbers are not checked."""
+    return stands_in(text, in_arguments=in_arguments) and all(_WAY_BACK + ref in text for ref in references(text))
 
 
 def adds_up(text: str) -> bool:

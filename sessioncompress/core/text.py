@@ -190,10 +190,10 @@ def changed_lines(numbers: Sequence[int], refs: Iterable[str]) -> str:
 
 
 def older(number: int) -> str:
-    """Write that a store lacks a run that rewrote `number` lines; "" if there are none."""
-    lines = counted(number, "line", "lines")
-    told = f"its store is older than the session: it lacks a run, which rewrote {lines}; "
-    return f"{told}the branch or machine that ran last may have the whole store" if number else ""
+    """Write that a run that is not in the store wrote the markers in `number` lines; "" if there are none."""
+    lines = counted(number, "rewritten line has a marker", "rewritten lines have markers")
+    why = "its store is older than the session (the branch or machine that ran last may have the whole one)"
+    return f"{lines} of no run in its store: {why}, or somebody edited the marker" if number else ""
 
 
 def elsewhere(lines: Mapping[Any, int]) -> str:

@@ -152,7 +152,10 @@ def _refuse_if_older(known: Known, store: Store, form: str | None) -> None:
 
     since = since_runs(known.session, known.journal, store.originals, form)
     if number := sum(each.later for each in since.changed):
-        remedy = "Put that store in place of this one first, which it contains, or 'restore' the session."
+        remedy = (
+            "Put that store in place of this one first, which it contains. If there is none, undo the edit; or restore "
+            "the session and forget its store, which loses the originals of these lines."
+        )
         raise Refused(text.older(number), where=known.session.path, state=NOT_CHANGED, remedy=remedy)
 
 

@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from sessioncompress.core import text
 from sessioncompress.core.jsonl import document_of, is_readable, parse, parse_any, pieces_of
-from sessioncompress.core.marker import PREFIX_BYTES, references
+from sessioncompress.core.marker import PREFIX_BYTES, is_unedited, references
+from sessioncompress.core.model import Kind
 from sessioncompress.core.text import joined
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError
 from sessioncompress.formats.base import Entry, Format
@@ -29,7 +30,7 @@ from sessioncompress.operations.checkpoints import (
 from sessioncompress.operations.matching import identity, lacks, of_another, original_of
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.reading import RewrittenLines
-from sessioncompress.pipeline.rewrite import recorded
+from sessioncompress.pipeline.rewrite import recorded, value_at
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage, folder, recover
 from sessioncompress.store import journal as journals
@@ -45,7 +46,7 @@ _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
 class ChangedLine(Struct, frozen=True, rename="camel"):
     """A rewritten line that another program changed since: its number, counted from 1, and its references.
 
-    `later` is set if the change is a run that the store doesn't know.
+    `later` is set if the change looks like a run that the store doesn't know.
     """
 
     line: int
@@ -157,8 +158,10 @@ class _Missing:
         """True if an unknown run made this line from an original."""
         if record.place is None or PREFIX_BYTES not in raw:
             return False
-        blocks = reading.read_line(raw, self._form.reader()).blocks
-        if all((each.digest, each.kind, each.call) in self.journal for each in blocks if each.marked):
+        entry, marked = _entry(raw) or {}, [b for b in reading.read_line(raw, self._form.reader()).blocks if b.marked]
+        unknown = [each for each in marked if (each.digest, each.kind, each.call) not in self.journal]
+        texts = [(value_at(entry, each.path), each.kind is Kind.ARGUMENT) for each in unknown]
+        if not any(is_unedited(said, in_arguments=in_arguments) for said, in_arguments in texts):
             return False
         return not lacks(self._originals.line(record.place, record.sha256), raw)
 
