@@ -25,12 +25,13 @@ from sessioncompress.core import text
 from sessioncompress.core.checkpoint import EXTRACTIVE
 from sessioncompress.core.text import counted, less, printable
 from sessioncompress.errors import SessionCompressError, UsageError
-from sessioncompress.operations.compact import CompactStats, compact_session, refuse_size
+from sessioncompress.operations.compact import CompactStats, compact_session, not_due, refuse_size
 from sessioncompress.operations.goals import Goal, GoalSource, Method, question, set_keys
 from sessioncompress.operations.sessions import Session
 from sessioncompress.operations.wording import compact_line, sending
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.triage import SWITCHED_OFF
 from sessioncompress.policy.model import Rule
 from sessioncompress.policy.sources import Policies
 
@@ -119,14 +120,20 @@ class Compact(SessionCommand[CompactStats]):
         return super().agreed(found)
 
     def frees(self, session: Session) -> int | None:
-        return 0 if self.policies.of(session.path).enabled else None
+        policy = options.policy_of(session, self.policies)
+        reason = "" if policy.enabled else SWITCHED_OFF
+        if session.remote is None:
+            reason = reason or not_due(session.path, policy, again=not self._goal_for(session).chooses_cut)
+        return None if reason else 0
 
-    def handed_to(self, found: Found) -> dict[str, Any]:
+    def _goal_for(self, found: Found) -> Goal:
         path = found.path if found.remote is None else None
         # A goal determines the cut unless an option or a policy file does.
         is_said = any(self.overrides[name] is not None for name in ("keep", *_HOW_MUCH))
-        chooses_cut = not is_said and not self.policies.says(path, "compact.keep")
-        return self.handed | {"goal": self.wanted._replace(chooses_cut=chooses_cut)}
+        return self.wanted._replace(chooses_cut=not is_said and not self.policies.says(path, "compact.keep"))
+
+    def handed_to(self, found: Found) -> dict[str, Any]:
+        return self.handed | {"goal": self._goal_for(found)}
 
     def failure(self, path: str, status: str, reason: str, code: int) -> CompactStats:
         return CompactStats(path, status=Status(status), reason=reason, exit_code=code)

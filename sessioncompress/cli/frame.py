@@ -149,7 +149,13 @@ class SessionCommand(Generic[S]):
         """Ask before all sessions are changed."""
         if not (self.asks and self.chosen.asks):
             return True
-        return output.goes_on(self.asks, found, self.frees, can_undo=self.can_undo(found))
+        from sessioncompress.store.lock import is_busy
+
+        def frees(session: Session) -> int | None:
+            quiet_seconds = options.policy_of(session, self.policies).quiet_seconds
+            return None if is_busy(session.path, quiet_seconds) else self.frees(session)
+
+        return output.goes_on(self.asks, found, frees, can_undo=self.can_undo(found))
 
     def frees(self, session: Session) -> int | None:
         """Estimate the bytes freed in a session for the question: 0 if unknown, None if the session stays unchanged."""

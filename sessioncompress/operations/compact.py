@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from sessioncompress.checkpoints.merge import Title
 from sessioncompress.checkpoints.notes import Besides
 from sessioncompress.core import text
 from sessioncompress.core.checkpoint import EXTRACTIVE, Checkpoint, Cut, Summary
+from sessioncompress.core.jsonl import holds
 from sessioncompress.core.lines import EVERY, messages_of, tokens_of
-from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
+from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError, UsageError, failing
 from sessioncompress.operations import goals, log
 from sessioncompress.operations.compress import TOLD_AGAIN, judge_open
 from sessioncompress.operations.draft import Opened, opened
@@ -31,7 +33,8 @@ from sessioncompress.pipeline.budget import Action
 from sessioncompress.pipeline.relatives import strangers_of
 from sessioncompress.pipeline.summary import LINES, BudgetStats, Status, Summarized, noted, recorded_now, to_json
 from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
-from sessioncompress.store.records import RunKind
+from sessioncompress.store.layout import last_line, store_at
+from sessioncompress.store.records import RunKind, RunRecord, decode
 
 MANUAL = "manual"
 """The trigger of a run that didn't ask the budget."""
@@ -127,6 +130,38 @@ def compact_session(
         note(record | {key: told[key] for key in _TOLD if key in told}, _THRESHOLDS)
     warning = tell_after(policy, stats.path, stats.format, stats.run, stats.summary, compaction.record)
     return replace(stats, warning=warning)
+
+
+def not_due(path: Path, policy: Policy, *, again: bool) -> str:
+    """Return why compact_session() leaves a session unchanged, if that is known without reading it all; else empty.
+
+    `again` means that one compacted before may be cut again. Raises FileFailed.
+    """
+    with failing(path):
+        found = path.lstat()
+        if reason := triage.may_be_cached(found, policy):
+            return reason
+        rules = policy.compact
+        least = max(rules.min_dead_tokens, rules.min_saved_tokens)
+        # At least half of these tokens stay.
+        least += rules.keep_tokens // 2 if rules.keep is CutRule.TOKENS else 0
+        if found.st_size < least * text.CHARACTERS_PER_TOKEN and not _has_picture(path):
+            return "nothing is old enough to summarize"
+    with suppress(OSError, ValueError, KeyError, TypeError, SessionCompressError):
+        run = decode(last_line(store_at(path, policy).journal))
+        if not again and isinstance(run, RunRecord) and run.command == RunKind.COMPACT:
+            came = found.st_size - run.compressed_size
+            is_little = 0 <= came < rules.min_dead_tokens * text.CHARACTERS_PER_TOKEN
+            if is_little and not _has_picture(path, run.compressed_size):
+                return "too little was said since it was compacted"
+    return ""
+
+
+def _has_picture(path: Path, start: int = 0) -> bool:
+    """True if a file may have a picture after byte `start`, which may cost a model more than its bytes."""
+    with path.open("rb") as file:
+        file.seek(start)
+        return holds(file, b"image", b"pdf")
 
 
 def refuse_size(path: Path, policy: Policy) -> None:

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from sessioncompress.core.jsonl import document_of
 from sessioncompress.core.pointers import Pointers
-from sessioncompress.errors import NOT_CHANGED, InUse, IsALink, NotASession, Unsupported, failing
+from sessioncompress.errors import NOT_CHANGED, InUse, IsALink, NotASession, SessionCompressError, Unsupported, failing
 from sessioncompress.store import disk
 from sessioncompress.store.late_links import PREFIX_BYTES, LeftOver, longest_name, prefix_of
 from sessioncompress.store.layout import status_of
@@ -230,6 +230,16 @@ def held(fd: int) -> OpenForWriting:
         return OpenForWriting.YES if any(_holders(fd, skip_unreadable=False)) else OpenForWriting.NO
     except OSError:
         return OpenForWriting.UNKNOWN
+
+
+def is_busy(path: Path, quiet_seconds: float) -> bool:
+    """True if open_session() would now refuse a session as in use. False if it can't be opened."""
+    with suppress(OSError, SessionCompressError):
+        fd = open_file(path)
+        with disk.closing(fd):
+            age = abs(time.time() - os.fstat(fd).st_mtime)
+            return age < quiet_seconds or held(fd) is OpenForWriting.YES
+    return False
 
 
 def wait_until_free(fd: int, seconds: float) -> OpenForWriting:

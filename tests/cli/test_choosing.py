@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import time
@@ -265,7 +266,7 @@ def test_the_question(agents: Path) -> None:
     assert contents(agents) == before
     result = run("compact", "--agent", "pi", answer="n\n")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "Compact up to 2 sessions? You can undo this. [y/N]: " in result.stderr
+    assert "Compact up to 1 session? You can undo this. [y/N]: " in result.stderr
     result = run("compress", "--agent", "pi", answer="y\n")
     assert "1 compressed" in result.stdout
     heading, pi, total, *_ = result.stderr.splitlines()
@@ -275,6 +276,31 @@ def test_the_question(agents: Path) -> None:
     assert pi.split()[1:] == total.split()[1:]
     result = run("compress", "--agent", "pi", answer="")
     assert (result.exit_code, "[y/N]" in result.stderr) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("command", "due"),
+    [
+        ("pack --all --older-than 1h", 4),
+        ("pack --older-than 1h --agent codex", 0),  # in use
+        ("pack --all --older-than 1d", 1),
+        ("compact", 3),  # not the small one
+        ("compact --all --idle-seconds 7200", 1),
+        ("compact --agent pi", 0),  # compacted just now
+        ("compact --agent pi --keep messages", 1),
+        ("compress", 3),
+    ],
+)
+@pytest.mark.usefixtures("at_terminal")
+def test_the_question_counts_what_will_be_worked_on(agents: Path, command: str, due: int) -> None:
+    """Not what is in use, too young or too small, nor what was compacted already; and a run leaves as many."""
+    name, _, rest = command.partition(" ")
+    if "--agent pi" in rest:
+        assert " tokens" in run("compact", agents / LARGE).stdout
+    with (agents / CODEX).open("ab"):
+        result = run(name, *(rest.split() or ["--all"]), answer="n\n")
+    asked = re.search(r"^\w+ up to (\d) sessions?", result.stderr, re.MULTILINE)
+    assert int(asked[1] if asked else 0) == due, result.stderr
 
 
 @pytest.mark.usefixtures("at_terminal", "agents")
