@@ -94,7 +94,7 @@ class Unreadable(Damaged):
 
 _REMEDIES = {
     errno.EACCES: "Check its permissions and those of its folder.",
-    errno.EPERM: "Check its permissions and those of its folder.",
+    errno.EPERM: "Only its owner may do that, or an attribute forbids it: see 'ls -l' and 'lsattr'.",
     errno.ENOENT: "Check that it is there, and run again.",
     errno.ENOSPC: "Make room on the disk, and run again.",
     errno.EDQUOT: "Make room in your quota, and run again.",
@@ -118,4 +118,18 @@ def failed(error: OSError, where: str | os.PathLike[str], state: str = NOT_CHANG
     """Build a FileFailed from an OSError. It names the error's own file, or else `where`."""
     named = error.filename if isinstance(error.filename, str | os.PathLike) else where
     remedy = _REMEDIES.get(error.errno or 0, "See what the system says about it, and run again.")
-    return FileFailed((error.strerror or str(error)).lower(), where=named, state=state, remedy=remedy)
+    what = (error.strerror or str(error)).lower()
+    if error.errno == errno.EACCES and (folder := _closed(named, error.filename2 or where)):
+        what += f": this user may not write to the folder {folder}"
+        remedy = "Change its permissions, or run the command as a user who may."
+    return FileFailed(what, where=named, state=state, remedy=remedy)
+
+
+def _closed(*paths: str | os.PathLike[str]) -> str:
+    """Return the first folder of these files in which this user can't create or replace them, or empty."""
+    for path in paths:
+        is_unreadable = os.path.isfile(path) and not os.access(path, os.R_OK)  # noqa: PTH113 - raises nothing
+        folder = os.path.dirname(os.fspath(path))  # noqa: PTH120
+        if os.path.isdir(folder) and not (is_unreadable or os.access(folder, os.W_OK)):  # noqa: PTH112
+            return folder
+    return ""

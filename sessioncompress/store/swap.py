@@ -295,8 +295,14 @@ def link(path: Path, name: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV):
             raise
+        # Linux lets nobody link another user's file that they may not write to.
+        if error.errno == errno.EPERM and path.lstat().st_uid != os.geteuid():
+            raise
         what = "hard links are not possible here, and without one we could lose lines appended in the meantime"
-        raise Unsupported(what, where=path, state=NOT_CHANGED) from error
+        remedy = (
+            "Move it to a file system that has them. If this one has, 'lsattr' shows what forbids one of this file."
+        )
+        raise Unsupported(what, where=path, state=NOT_CHANGED, remedy=remedy) from error
 
 
 def _name_links(session: OpenSession, states: dict[int, LateLink]) -> None:
