@@ -11,7 +11,7 @@ from typing import Final
 from sessioncompress.core.text import counted, quote
 from sessioncompress.errors import NOT_CHANGED, Damaged, Unreadable, failing
 from sessioncompress.store import disk, git, originals
-from sessioncompress.store.journal import ONE_SIDE, Journal
+from sessioncompress.store.journal import Journal, one_side
 from sessioncompress.store.layout import Store, session_of
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import (
@@ -51,8 +51,9 @@ def put_back(path: Path, committed: int) -> str:
 
 
 def or_from_git(path: Path, what: str = "it") -> str:
-    """Return advice to look for a store file in git, without asking git."""
-    return f", or where git has {what} with 'git checkout -- {quote(str(path))}'"
+    """Return advice to take a store file from git, or empty if git has none. A hidden store is in no commit."""
+    has = git.known([path]).get(path, path) is None
+    return f", or where git has {what} with 'git checkout -- {quote(str(path))}'" if has else ""
 
 
 def refuse_if_changed(store: Store, journal: Journal) -> None:
@@ -99,7 +100,7 @@ def refuse_if_of_another(store: Store, journal: Journal) -> None:
             where=store.journal,
             state="The session and its originals were not changed.",
             remedy="Put back the journal that was written with them, or the originals that belong to this one. "
-            f"{ONE_SIDE} 'zstd -dc {quote(store.originals.name)}' prints all that are there.",
+            f"{one_side(store.journal)}'zstd -dc {quote(store.originals.name)}' prints all that are there.",
         )
 
 

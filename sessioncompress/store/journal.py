@@ -21,6 +21,7 @@ from sessioncompress.core.text import quote
 from sessioncompress.errors import NOT_CHANGED, Damaged, failing
 from sessioncompress.store import disk, layout, records
 from sessioncompress.store.folder import refuse_linked
+from sessioncompress.store.git import in_work_tree
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.machine import is_signed
 from sessioncompress.store.originals import FRAME_BYTES, InBlob, InFrame
@@ -30,11 +31,6 @@ _MOST_ASKED = 8
 """Maximum places of one line that are compared: a session may have thousands of identical lines."""
 _MOST_SAID = 200
 """Maximum characters of an error about a record, which may quote it."""
-ONE_SIDE = (
-    "If a git merge combined two sides here, take the session and both files of its store from one side: "
-    "'git checkout COMMIT -- FILE ...'."
-)
-"""The remedy if the files of a store do not match."""
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -519,10 +515,20 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
                 where=where,
                 line=number,
                 state=NOT_CHANGED,
-                remedy=f"Put the journal back from a backup. {ONE_SIDE} If others made it, move its two files away. "
-                "'sessioncompress forget' deletes all stores of the session.",
+                remedy=f"Put the journal back from a backup. {one_side(Path(where), is_sure=is_conflict)}If others "
+                "made it, move its two files away. 'sessioncompress forget' deletes all stores of the session.",
             ) from error
     return journal
+
+
+def one_side(journal: Path, *, is_sure: bool = False) -> str:
+    """Return the remedy if git may have merged two stores, ending with a space; empty if it can't have this one."""
+    if not is_sure and (layout.is_local(journal.parent.name) or not in_work_tree(journal.parent)):
+        return ""
+    return (
+        "If a git merge combined two sides here, take the session and both files of its store from one side: "
+        "'git checkout COMMIT -- FILE ...'. "
+    )
 
 
 def uncommitted(path: Path, start: int) -> Iterator[str]:

@@ -295,7 +295,7 @@ def link(path: Path, name: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV):
             raise
-        # Linux lets nobody link another user's file that they may not write to.
+        # Linux refuses links to another user's file that this one may not write to.
         if error.errno == errno.EPERM and path.lstat().st_uid != os.geteuid():
             raise
         what = "hard links are not possible here, and without one we could lose lines appended in the meantime"

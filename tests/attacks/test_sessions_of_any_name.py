@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from sessioncompress.cli.main import main
 from sessioncompress.store.layout import FOLDER, HISTORY, ORIGINALS, hidden_in, plain_in, store_in
 from sessioncompress.store.machine import folder_name
+from tests.support.repository import Repository
 from tests.support.runs import fixture, snapshot, told
 
 NAMES = ("session.txt", ".hidden", "chat", "rollout.jsonl.bak", "notes.json")
@@ -202,21 +203,38 @@ def test_commands_in_messages_can_be_copied(tmp_path: Path, folder: str) -> None
     assert not (path.parent / FOLDER).exists()
 
 
+def committed(folder: Path, in_git: str) -> Path:
+    """Return a compressed session in a repository: with its store in a commit, or hidden from git."""
+    folder.mkdir(exist_ok=True)
+    repository = Repository(folder)
+    (path,) = compressed(folder, "a b.jsonl", options="--commit-originals" if in_git == "committed" else "")
+    repository.git("add", "-A")
+    repository.git("commit", "-qm", "One.")
+    return path
+
+
+IN_GIT = pytest.mark.parametrize("in_git", ["committed", "ignored"])
+
+
+@IN_GIT
 @pytest.mark.parametrize("command", ["verify", "restore"])
-def test_names_of_files_in_commands_too(tmp_path: Path, command: str) -> None:
-    (path,) = compressed(tmp_path, "a b.jsonl")
+def test_names_of_files_in_commands_too(tmp_path: Path, command: str, in_git: str) -> None:
+    """Git is a remedy only for files that it has."""
+    path = committed(tmp_path / "work", in_git)
     store = store_in(path)
     store.originals.write_bytes(store.originals.read_bytes()[:-1])
     said = told(command, path)[1]
     assert f"'zstd -dc {shlex.quote(store.originals.name)}' prints what comes before the damage." in said
-    assert f"bytes of it with 'git checkout -- {shlex.quote(str(store.originals))}'." in said
+    from_git = f"bytes of it with 'git checkout -- {shlex.quote(str(store.originals))}'." in said
+    assert from_git == ("git checkout" in said) == (in_git == "committed")
 
 
+@IN_GIT
 @pytest.mark.parametrize("command", ["verify", "restore", "compress --force"])
 @pytest.mark.parametrize("which", ["originals", "journal"])
-def test_a_file_of_the_store_is_gone(tmp_path: Path, command: str, which: str) -> None:
+def test_a_file_of_the_store_is_gone(tmp_path: Path, command: str, which: str, in_git: str) -> None:
     """As after a checkout that took it away: that it is not there is said, and where it may be, not that bytes are."""
-    (path,) = compressed(tmp_path, "a b.jsonl")
+    path = committed(tmp_path / "work", in_git)
     with path.open("ab") as file:
         file.write(fixture("pi-one-prompt.jsonl"))
     store = store_in(path)
@@ -225,7 +243,8 @@ def test_a_file_of_the_store_is_gone(tmp_path: Path, command: str, which: str) -
     code, said = told(command, path)
     assert code == 5
     assert (f"{gone}: it is missing, and with it the " in said) == (which == "originals")
-    assert f"or where git has it with 'git checkout -- {shlex.quote(str(gone))}'." in said
+    from_git = f"or where git has it with 'git checkout -- {shlex.quote(str(gone))}'." in said
+    assert from_git == ("git checkout" in said) == (in_git == "committed")
     assert "bytes are missing" not in said
 
 
