@@ -13,6 +13,7 @@ summarize_branch    leave a branch with a summary
 handoff_session     summarize all of it for another agent
 forget_session      delete its originals, which then cannot be restored
 policy_for          find the policy that the command would use
+sessions            list the sessions of all agents on this machine
 
 A Policy decides what may be removed. Errors are SessionCompressError.
 """
@@ -33,7 +34,14 @@ if TYPE_CHECKING:
     from sessioncompress.operations.goals import Goal
     from sessioncompress.operations.handoff import Handoff, handoff_session
     from sessioncompress.operations.restore import RestoreStats, restore_session
-    from sessioncompress.operations.sessions import SessionStats, budget_session, inspect_session
+    from sessioncompress.operations.sessions import (
+        Selection,
+        Session,
+        SessionStats,
+        budget_session,
+        inspect_session,
+        sessions,
+    )
     from sessioncompress.operations.show import Shown, show
     from sessioncompress.operations.verify import VerifyStats, verify_session
     from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
@@ -50,7 +58,7 @@ _HOMES = {
     "operations.handoff": ("Handoff", "handoff_session"),
     "operations.restore": ("RestoreStats", "restore_session"),
     "operations.show": ("Shown", "show"),
-    "operations.sessions": ("SessionStats", "budget_session", "inspect_session"),
+    "operations.sessions": ("Selection", "Session", "SessionStats", "budget_session", "inspect_session", "sessions"),
     "operations.verify": ("VerifyStats", "verify_session"),
     "pipeline.summary": ("BudgetStats", "CompressionStats", "Status"),
     "policy.model": ("PRESETS", "Budget", "Compact", "CutRule", "Limits", "Placeholder", "Policy", "Prune", "Rule"),
@@ -76,6 +84,8 @@ __all__ = [
     "Prune",
     "RestoreStats",
     "Rule",
+    "Selection",
+    "Session",
     "SessionCompressError",
     "SessionStats",
     "Shown",
@@ -90,6 +100,7 @@ __all__ = [
     "inspect_session",
     "policy_for",
     "restore_session",
+    "sessions",
     "show",
     "summarize_branch",
     "verify_session",

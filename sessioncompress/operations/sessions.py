@@ -46,6 +46,9 @@ class Selection(Struct, frozen=True):
     globs: Globs = EVERYTHING
 
 
+_ALL = Selection()
+
+
 class Project(NamedTuple):
     """A selected project: its resolved folder with its digest, and a glob for names if the folder doesn't exist."""
 
@@ -113,8 +116,8 @@ class Session(Found, frozen=True):
     title: str = ""
 
 
-def sessions(selection: Selection, search: Search = discover) -> Iterator[Found]:
-    """Yield the selected sessions by folder, and a Found with an error for what can't be read.
+def sessions(selection: Selection = _ALL, search: Search = discover) -> Iterator[Found]:
+    """Yield each selected session by folder, as a Session, and a Found with an `error` for what can't be read.
 
     Searches the agents' folders, and GitClaw's folders in the selected project, or in the working folder and its
     parents. Other files are skipped, because agents keep much else there. If `search` finds a missing session, or names

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import sessioncompress
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.errors import FileFailed, Refused
 from sessioncompress.operations import sessions as lists
@@ -119,6 +120,13 @@ def test_what_is_no_session_is_passed_over(home: Path) -> None:
     (folder / "link.jsonl").symlink_to(path)
     (folder / "gone.jsonl").symlink_to("nothing")
     assert list(found()) == ["a.jsonl"]
+
+
+def test_the_library_lists_those_of_all_agents(home: Path) -> None:
+    path = put(home / ".pi/agent/sessions/x/s.jsonl", pi("/work"))
+    (found,) = sessioncompress.sessions()
+    assert isinstance(found, sessioncompress.Session)
+    assert (found.path, found.agent, found.project, found.error) == (path, "pi", "/work", None)
 
 
 def test_each_is_found_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
