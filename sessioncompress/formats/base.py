@@ -268,7 +268,9 @@ class Format(ABC):
         Raises CannotCheckpoint unless the agent is known to continue without them.
         """
         what = f"compact can't drop old lines from {self.name} sessions"
-        raise CannotCheckpoint(what, "Run without --drop-dead; the lines stay, and compress makes them small.")
+        raise CannotCheckpoint(
+            what, "Run without --drop-dead (drop_dead); the lines stay, and compress makes them small."
+        )
 
     def leaves(self, lines: Lines) -> Sequence[int]:
         """Return the entries that end branches, in order; at least one.
@@ -296,7 +298,7 @@ class Format(ABC):
         Its name and ids are derived from the `seed`, because a model's text isn't known before the request. Raises
         CannotCheckpoint if the agent supports none.
         """
-        what = f"handoff --new can't start a {self.name} session"
+        what = f"a handoff can't start a new {self.name} session"
         raise CannotCheckpoint(what, "Use -o FILE, and give the agent that file in the first prompt of a new session.")
 
     def pointers(self, session: str) -> Pointers:

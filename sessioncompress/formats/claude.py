@@ -55,7 +55,7 @@ _DRAFT, _SUMMARY = "Analysis:\n", "Summary:\n"
 _OF_SESSION = ("userType", "entrypoint", "cwd", "sessionId", "version", "gitBranch", "slug")
 """Fields about the session that every line repeats."""
 
-_LESS = "Keep less: use a smaller number with --keep-tokens."
+_LESS = "Keep less: use a smaller number with --keep-tokens (compact.keepTokens)."
 
 
 class ClaudeReader(base.Reader):
@@ -485,7 +485,7 @@ class ClaudeCode(base.Format):
         if max(map(times.__getitem__, cut.kept)) < moment(at):
             # A session looks like this if a built-in command, such as /exit, ended it.
             what = "a message that would go is newer than all that would stay"
-            raise CannotCheckpoint(what, "Keep more: use a larger number with --keep-tokens.")
+            raise CannotCheckpoint(what, "Keep more: use a larger number with --keep-tokens (compact.keepTokens).")
         of_session = {key: last[key] for key in _OF_SESSION if isinstance(last.get(key), str)}
         seed = "\n".join((*chain, summary.text))
         boundary, anchor = uuid_of("boundary", seed), uuid_of("summary", seed)

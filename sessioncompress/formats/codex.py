@@ -530,7 +530,9 @@ class Codex(base.Format):
         """Remove the items of the old part. Events stay: Codex lists and shows a session by them."""
         if made.repeated:
             what = "Codex numbered its lines, and branches of it go back to them by their numbers"
-            raise CannotCheckpoint(what, "Run without --drop-dead; the lines stay, and compress makes them small.")
+            raise CannotCheckpoint(
+                what, "Run without --drop-dead (drop_dead); the lines stay, and compress makes them small."
+            )
         lines = session.lines
         old = (number for number in self.shape(lines).live if number < cut.kept[0])
         return made._replace(removed=frozenset(number for number in old if _is_item(lines, number)))

@@ -630,7 +630,7 @@ class Pi(FamilyFormat):
             while step in gone:
                 step = numbers.get(lines.parents[step])
             above = None if step is None else lines.ids[step]
-            remedy = "Run without --drop-dead: the lines stay."
+            remedy = "Run without --drop-dead (drop_dead): the lines stay."
             changed[number] = base.relinked(session, number, self.parent_key, above, remedy)
         return made._replace(removed=gone, changed=changed)
 

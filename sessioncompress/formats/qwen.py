@@ -205,7 +205,7 @@ class Qwen(gemini.Gemini):
 
         boundary = record(parent, {"info": info, "compressedHistory": history})
         counts = record(lines.ids[last], {"info": info})
-        remedy = "Keep more: use a larger number with --keep-tokens."
+        remedy = "Keep more: use a larger number with --keep-tokens (compact.keepTokens)."
         hung = base.relinked(session, first, self.parent_key, boundary["uuid"], remedy)
         ends = {first: boundary, len(lines): counts}
         added = tuple(Addition(before, base.json_of(made)) for before, made in ends.items())

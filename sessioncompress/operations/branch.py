@@ -127,7 +127,7 @@ def _summarize(session: Opened, to: str, instructions: str, *, dry_run: bool, se
     )
     stats = replace(stats, leaf=lines.ids[live[-1]])
     if not to and _ends_with_summary(session):
-        reason = "nothing was said since the last branch summary; --to ENTRY leaves this branch too"
+        reason = "nothing was said since the last branch summary; name an entry (--to) to leave this branch too"
         return replace(stats, reason=reason), b""
     target = _target(session, leaves, to)
     path = Survey(lines, tree_shape(lines, target), read.size)
@@ -173,13 +173,16 @@ def _target(session: Opened, leaves: Sequence[int], to: str) -> int:
     if not to:
         others = [leaf for leaf in leaves if leaf not in frozenset(live)]
         if not others:
-            raise session.refused("it has no second leaf", "Name the entry to go back to with --to ENTRY.")
+            raise session.refused("it has no second leaf", "Name the entry to go back to (--to).")
         return others[-1]
     found = [number for number, name in enumerate(lines.ids) if name == to]
     if not found:
-        raise session.refused(f"it has no entry {to}", "--list shows the leaves, and where branches split.")
+        raise session.refused(
+            f"it has no entry {to}",
+            "Name one of its entries; branch-summary --list shows the leaves, and where branches split.",
+        )
     if found[-1] == live[-1]:
-        remedy = "Name an entry before it, or one on another branch; --list shows the leaves."
+        remedy = "Name an entry before it, or one on another branch; branch-summary --list shows the leaves."
         raise session.refused(f"{to} is its last entry, so there is no branch to leave", remedy)
     return found[-1]
 

@@ -519,6 +519,6 @@ def refuse_if_compacted(
             where=session.path,
             state=NOT_CHANGED,
             remedy=f"Put its store back ({store.journal} and the originals next to it), or name its folder with "
-            f"--backup-dir{'; if another store has it, move the one in use away' if elsewhere else ''}. Without it "
-            "the session can still be resumed.",
+            f"--backup-dir (backupDir){'; if another store has it, move the one in use away' if elsewhere else ''}. "
+            "Without it the session can still be resumed.",
         )

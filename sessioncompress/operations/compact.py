@@ -288,7 +288,7 @@ class _Compaction:
             return "it was compacted before; this keeps less of what was kept then"
         if not self._goal.text or self._rules is chosen:
             return ""
-        without = f"--keep {chosen.keep} keeps as much as without a goal"
+        without = f"--keep {chosen.keep} (compact.keep) keeps as much as without a goal"
         return f"with a goal, only the newest request and what came after it stay; {without}"
 
     def _unheeded(self, old: OldPart, summary: Summary) -> Iterator[str]:
@@ -345,7 +345,7 @@ class _Compaction:
         if latest.since:
             said = f"{latest.since:,} tokens (4 characters each), under minDeadTokens {rules.min_dead_tokens:,}, were"
         found = NoCut("") if is_same_share else find_cut(read, rules, splits=self._session.form.splits_turns)
-        less = f"--keep {rules.keep} leaves less, or " if isinstance(found, Cut) else ""
+        less = f"--keep {rules.keep} (compact.keep) leaves less, or " if isinstance(found, Cut) else ""
         return f"{said} said since it was compacted; {less}restore it first to compact it differently"
 
     def _unchanged(self, reason: str = "") -> CompactStats:

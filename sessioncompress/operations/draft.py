@@ -148,7 +148,10 @@ class Opened:
             if (document is not None or made.removed) and not self.policy.keep_backup:
                 going, remedy = "messages", "Set keepBackup to true in its policy, and run again."
                 if document is None:
-                    going, remedy = "lines", "Set keepBackup to true in its policy, or run without --drop-dead."
+                    going, remedy = (
+                        "lines",
+                        "Set keepBackup to true in its policy, or run without --drop-dead (drop_dead).",
+                    )
                 what = f"{going} would be removed from it, but the policy keeps no originals (keepBackup: false)"
                 raise self.refused(what, remedy)
             if document is None:
@@ -272,7 +275,7 @@ class EditedSession:
         self.read = reading.survey(self._noted(self._stream(len(lines))), known.form)
         if self._drops and known.seen and detect(head_of(self._first)) is not known.form:
             what = "without the old lines we could no longer tell which agent's session it is"
-            raise Refused(what, where=where, state=NOT_CHANGED, remedy="Run without --drop-dead.")
+            raise Refused(what, where=where, state=NOT_CHANGED, remedy="Run without --drop-dead (drop_dead).")
         live = set(for_the_model(self.read))
         kept = {moved[number] for number in cut.kept if not is_silent(lines, number) and number not in repeated}
         if not kept <= live:

@@ -509,10 +509,10 @@ def _named(originals: Path, policy: Policy) -> relatives.Relative:
     journal = journals.load(store.journal)
     if not journal.runs:
         raise UsageError(
-            f"{originals}, named by --originals, has no store: there is no journal {store.journal}",
+            f"{originals}, whose originals are to be used, has no store: there is no journal {store.journal}",
             state=NOT_CHANGED,
             remedy="Name the session, or its old path if it was moved. If it had a backup folder, name that with "
-            "--backup-dir.",
+            "--backup-dir (backupDir).",
         )
     return relatives.Relative(originals, store, journal)
 

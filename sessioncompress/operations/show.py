@@ -96,7 +96,7 @@ def show(ref: str, path: Path | str | None = None, policy: Policy = BALANCED) ->
                 return tuple(found_there)
     remedy, state = "Name the session: show REF SESSION.", ""
     if path is not None:
-        remedy = "Name the session that holds the marker, or with --backup-dir the folder of its originals."
+        remedy = "Name the session that holds the marker, or with --backup-dir (backupDir) the folder of its originals."
         if is_folder(path):
             names = listed([session_of(each).name for each in searched])
             state = f"It has the stores of {names}." if names else "It has no session's store."

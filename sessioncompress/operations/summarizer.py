@@ -248,7 +248,7 @@ def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True)
         summary, failure = _ask(old, prompt, spent)
     except Unusable as why:
         if rules.on_failure is OnFailure.LEAVE:
-            remedy = "Run again, or with --on-failure extractive."
+            remedy = "Run again, or with --on-failure extractive (summarizer.onFailure)."
             what = f"no model summarized it: {why}"
             raise FileFailed(what, where=session.where, state=NOT_CHANGED, remedy=remedy) from None
         summary, failure = old.extract, str(why)

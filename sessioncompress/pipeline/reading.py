@@ -316,7 +316,7 @@ def format_of(session: OpenSession, form: str | None = None, head: Head | None =
     state = "The file was not changed."
     if found := recognizing(head):
         names = " and of ".join(each.name for each in found)
-        remedy = "Say which with --format NAME."
+        remedy = "Say which with --format NAME (form)."
         raise Refused(f"it could be a session of {names}", where=session.path, state=state, remedy=remedy)
     is_document = jsonl.begins_document(session.reader, session.size)
     if is_document and session.size > jsonl.LINE_CAP:
@@ -487,7 +487,7 @@ def refuse_nameless(session: OpenSession, form: Format) -> None:
     """Raise NotASession for a file that the user did not name and whose format names no agent."""
     if form.name in NAMELESS:
         what = f"this looks like a session of the format {form.name}, which names no agent"
-        remedy = f"Name the file itself, or use --format {form.name}."
+        remedy = f"Name the file itself, or use --format {form.name} (form)."
         raise NotASession(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
 
 

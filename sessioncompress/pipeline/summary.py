@@ -265,7 +265,7 @@ def advice(view: View, protected: int) -> str:
     # A smaller token limit only shrinks the set of protected lines.
     recent = [number for number, standing in enumerate(view.standing) if standing is Protection.PROTECTED]
     keeps_less = in_question(less, recent)[0] - in_question(view, recent)[0] >= KB
-    hint = f"; --protect-tokens {_FEWER_TOKENS} keeps less" if keeps_less else ""
+    hint = f"; --protect-tokens {_FEWER_TOKENS} (protectTokens) keeps less" if keeps_less else ""
     turns, tokens = view.policy.turn_threshold_before_compress, view.policy.protect_tokens
     context = f"the last {turns} turn{'' if turns == 1 else 's'}"
     if tokens is not None:

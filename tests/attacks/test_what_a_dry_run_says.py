@@ -76,7 +76,7 @@ def test_a_hint_is_given_only_where_it_helps(tmp_path: Path, data: bytes, hinted
         return file
 
     file = run()
-    hint = re.search(r"; (--[^;]+) keeps less$", file["reason"])
+    hint = re.search(r"; (--[^;]+) \(\w+\) keeps less$", file["reason"])
     assert bool(hint) == hinted
     if hint:
         assert run(*hint[1].split())["protectedBytes"] < file["protectedBytes"]

@@ -56,7 +56,7 @@ def test_the_line_of_a_run_of_a_rehearsal_and_of_a_second_run(session: Path) -> 
     assert done.exit_code == 0
     again = run("branch-summary", "session.jsonl")
     assert again.stdout == (
-        "session.jsonl: unchanged: nothing was said since the last branch summary; --to ENTRY leaves this branch too\n"
+        "session.jsonl: unchanged: nothing was said since the last branch summary; name an entry (--to) to leave this branch too\n"
     )
     assert again.exit_code == 0
 

@@ -274,7 +274,7 @@ def test_what_would_not_pay_says_how_much_and_what_would_help(here: Path) -> Non
     reason = one("compress", "session.jsonl")["reason"]
     recent = r"\d+ KB protected, mostly the newest 20,000 tokens of tool I/O in the last 4 turns"
     assert re.search(rf"it would save only [\d.]+ KB, less than minSavedKB 16; {recent}", reason)
-    hint = re.search(r"; (--protect-tokens 8000) keeps less$", reason)
+    hint = re.search(r"; (--protect-tokens 8000) \(protectTokens\) keeps less$", reason)
     assert hint
     less = one("compress", *hint[1].split(), "session.jsonl")
     assert less["protectedBytes"] < one("compress", "--dry-run", "session.jsonl")["protectedBytes"]

@@ -120,7 +120,8 @@ def test_a_goal_by_option(session: Path) -> None:
         "## Current goal\n- > Mend the gauge\n" in run("compact", session, "--print", "--goal", "Mend the gauge").stdout
     )
     assert told["reason"] == (
-        "with a goal, only the newest request and what came after it stay; --keep tokens keeps as much as without a goal"
+        "with a goal, only the newest request and what came after it stay; --keep tokens (compact.keep) keeps "
+        "as much as without a goal"
     )
     assert told["reason"] in run("compact", session, "--goal", "x", "--dry-run").stdout
     for keep in ("tokens", "sincePrompt"):

@@ -140,7 +140,7 @@ def test_another_goal_or_none_cuts_nothing_more(options: tuple[str, ...], keeps_
     left = snapshot(path)
     said = compact(path, *options)
     assert snapshot(path) == left
-    how = "--keep tokens leaves less, or restore it first to compact it differently"
+    how = "--keep tokens (compact.keep) leaves less, or restore it first to compact it differently"
     assert (said["status"], said["reason"]) == ("unchanged", f"nothing was {STAYS}{how}")
 
 

@@ -99,7 +99,7 @@ def alone() -> PiSession:
 @pytest.mark.parametrize(
     ("data", "to", "what"),
     [
-        (MADE.data, "nobody", "it has no entry nobody. The session was not changed. --list shows"),
+        (MADE.data, "nobody", "it has no entry nobody. The session was not changed. Name one of its"),
         (MADE.data, MADE.second, f"{MADE.second} is its last entry, so there is no branch to leave"),
         (alone(), "", "it has no second leaf. The session was not changed. Name the entry to go back to"),
         (inside_a_step()[0], inside_a_step()[1], "is between calls and their results"),

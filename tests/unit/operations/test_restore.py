@@ -252,6 +252,17 @@ def test_what_was_changed_stays_and_everything_else_comes_back(tmp_path: Path, a
         assert show(ref, path)
 
 
+def test_an_edited_marker_stops_no_run(tmp_path: Path) -> None:
+    """Only one that a run may have written tells of a store that lacks a run."""
+    path = compressed(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"120 lines, 12.3 KB", b"120 lines, 12.4 KB", 1))
+    with pytest.raises(Refused, match="or somebody edited the marker"):
+        compress_session(path, EAGER, force=True)
+    path.write_bytes(whole.replace(b"KB, kept on disk", b"KB, held on disk"))
+    compress_session(path, EAGER, force=True)
+
+
 def test_what_oh_my_pi_pruned_since_stays_as_it_left_it(tmp_path: Path) -> None:
     """It overwrites results that a newer read superseded where few tokens follow, as behind a run that took many."""
     path = compressed(tmp_path, session(OmpSession()))
@@ -378,7 +389,7 @@ def test_originals_of_a_session_that_has_none_are_refused(tmp_path: Path, named:
     write(tmp_path, session(), "plain.jsonl")
     fork = write(tmp_path, path.read_bytes(), "fork.jsonl")
     before = snapshot(fork)
-    with pytest.raises(UsageError, match=r"named by --originals, has no store") as caught:
+    with pytest.raises(UsageError, match=r"whose originals are to be used, has no store") as caught:
         restore_session(fork, from_markers=True, originals=tmp_path / named)
     assert caught.value.exit_code == 2
     assert snapshot(fork) == before
