@@ -277,11 +277,12 @@ def _knowing(session: Path, strangers: Sequence[Stranger], policy: Policy) -> Pa
     """Find a session in the same folder whose store wrote one of these texts, and was made by this user here."""
     # Load only journals that name the first reference: a folder may have many stores.
     wanted = next(each.reference for each in strangers if each.reference).encode()
-    for owner, store in _stores(session.parent, policy):
+    ours = [each for each in _stores(session.parent, policy) if each[1].is_ours]
+    for owner, store in ours:
         with suppress(SessionCompressError, OSError):
             refuse_linked(store.journal)
             with store.journal.open("rb") as file:
-                is_likely = store.is_ours and holds(file, wanted)
+                is_likely = holds(file, wanted)
             if is_likely and any(each.key in _journal(store.journal) for each in strangers):
                 return owner
     return None
