@@ -26,7 +26,7 @@ from sessioncompress.errors import (
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder, make_ours, refuse_linked_folder, tidy
 from sessioncompress.store.late_links import LeftOver
-from sessioncompress.store.layout import FOLDER, PACKS, sessions_named, status_of, store_in
+from sessioncompress.store.layout import FOLDER, sessions_named, status_of, store_in
 from sessioncompress.store.lock import OpenForWriting, OpenSession, held, open_file, wait_for_lock, wait_until_free
 from sessioncompress.store.machine import folder_name, make_key
 from sessioncompress.store.pack import INDEX, Entry, Member, PackReader, State, is_same
@@ -227,19 +227,17 @@ def alone(at: Place) -> Iterator[list[Pack | SessionCompressError]]:
                 yield list(packs_in(at))
             finally:
                 # Remove the folder of packs and our folder if they are empty.
-                for each in Disk(root).folders():
-                    tidy(each)
+                tidy(folder)
                 tidy(root / FOLDER)
 
 
 def _settle(root: Path) -> None:
     """Finish what a killed run began if its pack was certain; otherwise undo it."""
-    for folder in (packs_of(root), root / FOLDER / PACKS):
-        if folder.is_dir() and not folder.is_symlink():
-            for name in sorted(os.listdir(folder)):
-                if name.endswith(TEMP) or (name.startswith(".") and f"{INDEX}." in name):
-                    disk.remove(folder / name)
-            disk.flush_folder(folder)
+    folder = packs_of(root)
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(TEMP) or (name.startswith(".") and f"{INDEX}." in name):
+            disk.remove(folder / name)
+    disk.flush_folder(folder)
     left_in = cache(sessions_named)
     for pack in packs_in(Disk(root)):
         # A pack that a checkout can remove must not replace the session.

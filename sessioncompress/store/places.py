@@ -73,7 +73,8 @@ class Disk:
         if not os.path.lexists(self.root / FOLDER):
             return []
         above = (self.root / FOLDER / name for name in (folder_name(), "", *locals_in(self.root / FOLDER)))
-        return [each for each in dict.fromkeys(folder / PACKS for folder in above) if os.path.lexists(each)]
+        found = dict.fromkeys(folder / PACKS for folder in above)
+        return [each for each in found if os.path.isdir(each)]  # noqa: PTH112 - raises nothing
 
     def names(self, folder: Path) -> list[str]:
         """List the names in a pack folder. Raises IsALink for a link, which could lead anywhere; FileFailed."""

@@ -116,6 +116,21 @@ def test_no_folder_where_one_of_stores_may_be(tmp_path: Path, make: Callable[[Pa
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("goes_on", [0, 4], ids=["a file", "a link"])
+def test_no_folder_where_packs_of_others_may_be(tmp_path: Path, goes_on: int) -> None:
+    """A file there holds none. A link is named, and nothing is deleted where it leads, not even an empty folder."""
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    (elsewhere / ".gitignore").write_bytes(b"*\n")
+    made = Path.touch if goes_on == 0 else lambda place: place.symlink_to(elsewhere)
+    path = cloned(tmp_path, lambda store: made(store / "packs"))
+    before = path.read_bytes()
+    for command in ("pack", "unpack"):
+        code, said = told(command, path.parent)
+        assert (code, f"{command}ed 1 session" in said) == (goes_on, True), said
+        assert os.listdir(elsewhere) == [".gitignore"]
+    assert path.read_bytes() == before
+
+
 def _as_folder(place: Path) -> None:
     place.mkdir()
     (place / "kept").write_bytes(b"x")
