@@ -184,6 +184,7 @@ class Compact(SessionCommand[CompactStats]):
     def hints(self, done: Done[CompactStats]) -> None:
         chosen, runs = self.chosen, (stats.run for stats in done.results)
         output.tell_of_undo(runs, *self.where, chosen.urls, quiet=chosen.quiet)
+        self.tell_of_seen(each.path for each in done.results if each.is_compacted)
 
     def codes(self, done: Done[CompactStats]) -> list[int]:
         return [int(self.chosen.check and stats.is_compacted) for stats in done.results]

@@ -167,6 +167,7 @@ class Compress(SessionCommand["CompressionStats"]):
         if final and not chosen.quiet:
             kept = text.counted(final, "session", "sessions")
             click.echo(f"no originals of {kept} are kept: this cannot be undone", err=True)
+        self.tell_of_seen(each.path for each in done.results if each.is_smaller)
         if not (chosen.rehearses or chosen.urls or chosen.quiet):
             # If git fails, print nothing.
             with suppress(SessionCompressError):

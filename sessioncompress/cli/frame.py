@@ -155,7 +155,7 @@ class SessionCommand(Generic[S]):
             quiet_seconds = options.policy_of(session, self.policies).quiet_seconds
             return None if is_busy(session.path, quiet_seconds) else self.frees(session)
 
-        return output.goes_on(self.asks, found, frees, can_undo=self.can_undo(found))
+        return output.goes_on(self.asks, found, frees, self.tell_of_seen, can_undo=self.can_undo(found))
 
     def frees(self, session: Session) -> int | None:
         """Estimate the bytes freed in a session for the question: 0 if unknown, None if the session stays unchanged."""
@@ -164,6 +164,24 @@ class SessionCommand(Generic[S]):
     def can_undo(self, found: Sequence[Found]) -> bool:
         """True if originals are kept, so that the question may promise an undo."""
         return True
+
+    def tell_of_seen(self, paths: Iterable[str | Path]) -> None:
+        """Name the originals that git sees against the policy, because an earlier run was told to show them."""
+        # Imported here because only runs that change something need it.
+        from sessioncompress.store.folder import may_move
+
+        seen: list[str] = []
+        for path in map(Path, () if self.chosen.urls or self.chosen.quiet else paths):
+            # The run itself reports what it can't read.
+            with suppress(SessionCompressError):
+                policy = self.policies.of(path)
+                store = store_at(path, policy)
+                hides = self.compresses and policy.keep_backup and not policy.commit_originals
+                seen += [str(store.originals)] if hides and not (store.is_hidden or may_move(store)) else []
+        if seen:
+            number = counted(len(seen), "session", "sessions")
+            said = f"git sees the originals of {number}, as an earlier run was told: {listed(seen, 3)}"
+            echo_wrapped(printable(said), err=True)
 
     def over(self, found: Iterable[Found]) -> Done[S]:
         """Work on all sessions. Override this for another order or several rounds."""

@@ -187,19 +187,25 @@ NOT_ONE_CHANGED = "No session was changed."
 
 
 def goes_on(
-    verb: str, found: Sequence[Found], frees: Callable[[Session], int | None], *, can_undo: bool = True
+    verb: str,
+    found: Sequence[Found],
+    frees: Callable[[Session], int | None],
+    warn: Callable[[list[Path]], None],
+    *,
+    can_undo: bool = True,
 ) -> bool:
     """Show how many sessions of each agent a command is about to change, and ask.
 
-    `frees` estimates the bytes freed in a session without reading it, or returns None if it isn't due. `can_undo` is
-    true if originals are kept. Everything is printed on stderr. If nothing is due, return True without asking. Raises
-    UsageError if there is no answer.
+    `frees` estimates the bytes freed in a session without reading it, or returns None if it isn't due. `warn` gets
+    the due sessions just before the question. `can_undo` is true if originals are kept. Everything is printed
+    on stderr. If nothing is due, return True without asking. Raises UsageError if there is no answer.
     """
     # Imported here because most runs ask nothing.
     from sessioncompress.operations.sessions import Session
     from sessioncompress.pipeline.triage import promised
 
     rows: dict[str, list[int]] = {}
+    of_due: list[Path] = []
     for each in found:
         if isinstance(each, Session):
             freed = None
@@ -208,17 +214,19 @@ def goes_on(
                 freed = frees(each)
             row, due = rows.setdefault(each.agent, [0] * 5), freed is not None
             row[:] = row[0] + 1, row[1] + each.size, row[2] + due, row[3] + each.size * due, row[4] + (freed or 0)
+            of_due += [each.path] * due
     rows = dict(sorted(rows.items())) | {"total": [sum(row[column] for row in rows.values()) for column in range(5)]}
     if not rows["total"][2]:
         return True
     saves = promised(rows["total"][4], rows["total"][1])
     cells = [
-        [name, f"{sessions:,}", kb(size), f"{due:,}", kb(of_due) if due else "-", f"~{kb(freed)}" if freed else "-"]
-        for name, (sessions, size, due, of_due, freed) in rows.items()
+        [name, f"{sessions:,}", kb(size), f"{due:,}", kb(theirs) if due else "-", f"~{kb(freed)}" if freed else "-"]
+        for name, (sessions, size, due, theirs, freed) in rows.items()
     ]
     numbers = (Column(name, is_number=True) for name in ("sessions", "size", "due", "their size", "could save"))
     echo_table([Column("agent"), *numbers], cells, err=True, left_out=() if saves else ("could save",))
     click.echo("The others are left alone. --dry-run shows the result for each.", err=True)
+    warn(of_due)
     # Only reading the sessions would tell how many are worth it, and that is the run itself.
     undo = "You can undo this." if can_undo else "You cannot undo this."
     up_to = counted(rows["total"][2], "session", "sessions") + (f" and save ~{kb(saves)}" if saves else "")

@@ -19,7 +19,7 @@ from sessioncompress.store.layout import store_in
 from tests.cli.test_cli import document, here, run
 from tests.cli.test_sessions import agents, contents
 from tests.docs.reference import make_reference
-from tests.support.runs import fixture
+from tests.support.runs import fixture, split
 
 __all__ = ["agents", "here"]
 
@@ -347,3 +347,23 @@ def test_a_projects_folder_that_is_a_link(agents: Path, monkeypatch: pytest.Monk
         said = run(*command).stderr
         assert "~/.pi/agent/sessions/x is skipped: the link or its folder is not yours" in said, command
         assert "large.jsonl" not in run(*command).stdout
+
+
+@pytest.mark.usefixtures("at_terminal")
+@pytest.mark.parametrize("command", ["compress", "compact --keep-messages 4"])
+def test_originals_that_git_sees_are_named(agents: Path, command: str) -> None:
+    """Before the question and after the run, if an earlier run was told to commit them; otherwise there are none."""
+    subprocess.run(["git", "init", "-q"], cwd=agents, check=True)
+    path, lines = agents / LARGE, split(fixture("pi-anthropic.jsonl"))
+    path.write_bytes(b"".join(lines[:50]))
+    run("compress", "--force", "--keep-turns", "0", "--originals-in", "committed", path)
+    path.write_bytes(path.read_bytes() + b"".join(lines[50:]))
+    os.utime(path, (time.time() - 3600,) * 2)
+    arguments = [*command.split(), "--agent", "pi"]
+    assert "git sees" not in run(*arguments, "--originals-in", "committed", answer="n\n").stderr
+    before, _, after = run(*arguments, answer="y\n").stderr.replace("\n", " ").partition("[y/N]")
+    warning = f"git sees the originals of 1 session, as an earlier run was told: {store_in(path).originals}"
+    assert (warning in before, warning in after) == (True, True), before + after
+    run("restore", path)
+    run("forget", "--yes", path)
+    assert "git sees" not in run(*arguments, answer="y\n").stderr
