@@ -165,6 +165,7 @@ class WithoutCheckpoints:
         self._found: dict[int, frozenset[str]] = {}
         """Our known hashes of each piece."""
         self._headed, self._parts, self._ends = set[int](), set[int](), dict[int, bytes]()
+        self._blank = set[int]()
         self._parent_of: dict[int, tuple[str, str]] = {}
         """Ids of our lines and of their parents, if the agent's entries have parents."""
         self._parents: dict[str, str] = {}
@@ -307,6 +308,8 @@ class WithoutCheckpoints:
             self._found[number] = names
         if not raw.endswith(b"\n"):
             self._parts.add(number)
+        elif raw.isspace():
+            self._blank.add(number)
         if _HEAD in raw:
             self._headed.add(number)
         if self._form is not None and self._form.parent_key and names & self._known:
@@ -343,8 +346,9 @@ class WithoutCheckpoints:
             return None
         new = [each for each in self._order if each not in mine]
         self._parents |= (self._parent_of[each] for each in mine & self._parent_of.keys())
-        if record.unended and new and new[-1] != self._order[-1]:
-            self._ends[new[-1]] = b""
+        since = sum(1 for _ in takewhile(lambda each: each not in mine, reversed(self._order)))
+        if record.unended and since < len(new) and self._begins_with_end(new[len(new) - since :]):
+            self._ends[new[-since - 1]] = b""
         return new
 
     def _equal_lines_before(self, record: CheckpointRecord) -> Counter[str]:
@@ -384,11 +388,15 @@ class WithoutCheckpoints:
                         begun, end = not line.endswith(b"\n"), end + len(line)
         self._parents |= (self._parent_of[each] for each in self._parent_of.keys() & mine)
         following = [*rest]
-        if begun and following:
+        if begun and not self._begins_with_end(following):
             # This was the session's last line. Anything appended since is on a line of its own.
             self._ends[new[-1]] = b"\n"
             self._parts.discard(new[-1])
         return new + following
+
+    def _begins_with_end(self, since: Sequence[int]) -> bool:
+        """True if a line without LF needs none of ours before these pieces: there are none, or the first is blank."""
+        return not since or since[0] in self._blank
 
     def _lines(self) -> Iterator[bytes]:
         """Yield the lines of the reconstructed session. A child of our line gets that line's parent."""

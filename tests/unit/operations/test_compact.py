@@ -169,6 +169,19 @@ def test_behind_a_whole_line_without_its_end_one_is_added_and_taken_out(tmp_path
     assert path.read_bytes() == data
 
 
+@pytest.mark.parametrize("more", [b"\n", b"\n\n", b'\n{"type":"custom"}'], ids=["an end", "two", "a line behind one"])
+@pytest.mark.parametrize(("name", "drop"), [("pi", False), ("pi", True), ("codex", False), ("codex", True)])
+def test_an_end_that_another_program_adds_behind_it_is_the_only_one(
+    tmp_path: Path, name: str, drop: bool, more: bytes
+) -> None:
+    data = LINES[name](8).removesuffix(b"\n")
+    path = write(tmp_path, data)
+    assert compact_session(path, FEW, drop_dead=drop).status is Status.COMPACTED
+    path.write_bytes(path.read_bytes() + more)
+    restore_session(path)
+    assert path.read_bytes() == data + more
+
+
 def test_what_an_agent_adds_behind_it_keeps_its_line(tmp_path: Path) -> None:
     path = write(tmp_path, pi().removesuffix(b"\n"))
     compact_session(path, FEW)
