@@ -173,14 +173,14 @@ class Forget(SessionCommand[ForgetStats]):
             echo_wrapped(text, err=True)
         if packs := list(dict.fromkeys(pack for stats in done.results for pack in stats.packs_kept)):
             echo_wrapped(packs_kept(packs), err=True)
-        output.tell_of_packed(self.chosen)
+        self.tell_of_packed()
 
     def codes(self, done: Done[ForgetStats]) -> list[int]:
         left = (each.links_kept or each.packs_kept or (each.markers and not each.kept) for each in done.results)
         stays = any(left) or any(each.reason for each in self.databases)
         # The originals are still in a pack, so a secret in them isn't deleted.
-        only_packed = self.chosen.paths and not done.files and any(True for _ in self.chosen.packed())
-        return [Refused.exit_code if stays or only_packed else 0]
+        only_packed = self.chosen.paths and not done.files
+        return [Refused.exit_code if stays or (only_packed and self.still_packed) else 0]
 
 
 forget = Forget.command("forget session.jsonl")

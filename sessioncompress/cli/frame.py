@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, cast
@@ -413,6 +413,25 @@ class SessionCommand(Generic[S]):
             with suppress(BrokenPipeError):
                 for text in (*map(printable, reasons_lines(self._left)), *self.total(done)):
                     echo_wrapped(text)
+
+    @cached_property
+    def still_packed(self) -> list[Packed | SessionCompressError]:
+        """The packed sessions that were chosen, and the errors of packs. Use it only after the work."""
+        return [] if self.chosen.urls else list(self.chosen.packed())
+
+    def tell_of_packed(self, among: Collection[str] | None = None) -> None:
+        """Report how many chosen sessions (with `among`, only these paths) are packed, and how to unpack them."""
+        chosen = self.chosen
+        if self.silent or (among is None and (chosen.urls or chosen.is_one)):
+            return
+        readable = (each for each in self.still_packed if not isinstance(each, SessionCompressError))
+        packed = [each for each in readable if among is None or each.shown in among]
+        if archives := [str(each.pack.archive) for each in packed] or list(among or ()):
+            number = counted(len(archives), "session is still packed", "sessions are still packed")
+            if foreign := sum(not each.pack.is_certain for each in packed):
+                number += f" ({foreign:,} of them in packs that others made, or an earlier version)"
+            echo_wrapped(f"{number}. To bring back:", err=True)
+            output.tell_of_unpack("  ", archives, len(archives))
 
     @classmethod
     def command(cls, example: str) -> click.Command:

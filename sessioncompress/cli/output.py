@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,22 +118,6 @@ def tell_of_sweeps(swept: Swept) -> None:
     if swept.sessions:
         echo_wrapped(swept.said, err=True)
         click.echo(f"  {swept.command}", err=True)
-
-
-def tell_of_packed(chosen: Chosen, among: Collection[str] | None = None) -> None:
-    """Report how many chosen sessions (with `among`, only these paths) are packed, and how to unpack them."""
-    if chosen.quiet or chosen.as_json or (among is None and (chosen.urls or chosen.is_one)):
-        return
-    from sessioncompress.store.packing import Packed
-
-    packed = [] if chosen.urls else [each for each in chosen.packed() if isinstance(each, Packed)]
-    archives = [str(each.pack.archive) for each in packed if among is None or each.shown in among]
-    if archives := archives or list(among or ()):
-        number = counted(len(archives), "session is still packed", "sessions are still packed")
-        if foreign := sum(not each.pack.is_certain for each in packed if among is None or each.shown in among):
-            number += f" ({foreign:,} of them in packs that others made, or an earlier version)"
-        echo_wrapped(f"{number}. To bring back:", err=True)
-        tell_of_unpack("  ", archives, len(archives))
 
 
 def tell_of_others(chosen: Chosen) -> None:

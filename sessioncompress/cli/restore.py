@@ -111,7 +111,7 @@ class Restore(SessionCommand["RestoreStats"]):
             return True
 
     def over(self, found: Iterable[Found]) -> Done[RestoreStats]:
-        self.still_packed = set[str]()
+        self.refused_as_packed = set[str]()
         if self.given.last or self.given.run:
             return sum(self._taken_back(list(found), self.given.run or ""), Done([], [], {}, 0))
         return self._of_run(found, "")
@@ -131,7 +131,7 @@ class Restore(SessionCommand["RestoreStats"]):
                 error = Refused("it is packed", where=one.path, state=NOT_CHANGED, remedy=back)
                 by_run.setdefault(one.run, []).append(Found(Path(one.path), named=True, error=error))
                 # The command that unpacks them all is printed once, after the total.
-                self.still_packed.add(one.path)
+                self.refused_as_packed.add(one.path)
                 self.told |= set() if self.silent else {f"{Status.REFUSED}: {error}"}
         for each in found:
             try:
@@ -225,7 +225,7 @@ class Restore(SessionCommand["RestoreStats"]):
         verb = "would be restored" if self.chosen.dry_run else "restored"
         what = f" {verb}: {kb(before, after)} -> {kb(after)}, {_went(number, summaries)}"
         unchanged = {"unchanged": len(done.results) - len(restored)}
-        packed = len(self.still_packed & {each.path for each in done.files})
+        packed = len(self.refused_as_packed & {each.path for each in done.files})
         others = done.others | {"refused": done.others.get("refused", 0) - packed, "still packed": packed}
         return [output.total(len(restored), what, unchanged | others)]
 
@@ -239,7 +239,7 @@ class Restore(SessionCommand["RestoreStats"]):
         if not (chosen.dry_run or chosen.quiet or chosen.urls):
             _tell_of_stores(chosen, restored, self.policies, self.where[1:])
         one_run = self.given.last or self.given.run
-        output.tell_of_packed(chosen, self.still_packed & {each.path for each in done.files} if one_run else None)
+        self.tell_of_packed(self.refused_as_packed & {each.path for each in done.files} if one_run else None)
 
     def codes(self, done: Done[RestoreStats]) -> list[int]:
         are_exact = (*(each.exact for each in done.results), *(not each.reason for each in self.databases))
@@ -252,7 +252,7 @@ class Restore(SessionCommand["RestoreStats"]):
         if chosen.is_one or chosen.urls or chosen.rehearses or self.given.last or self.given.run:
             return False
         return any(
-            not isinstance(each, SessionCompressError) and len(each.entry.members) > 1 for each in chosen.packed()
+            not isinstance(each, SessionCompressError) and len(each.entry.members) > 1 for each in self.still_packed
         )
 
 
@@ -386,7 +386,7 @@ class History(SessionCommand[_Runs]):
         click.echo(f"total: {counted(len(runs), 'run', 'runs')}")
         left = (each for run in runs for each in run.sessions if each.packed and each.state is not RunState.RESTORED)
         is_some = self.chosen.is_one or self.chosen.urls
-        output.tell_of_packed(self.chosen, {each.path for each in left} if is_some else None)
+        self.tell_of_packed({each.path for each in left} if is_some else None)
 
 
 history = History.command("history session.jsonl")

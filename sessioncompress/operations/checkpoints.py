@@ -395,7 +395,7 @@ class WithoutCheckpoints:
         return new + following
 
     def _begins_with_end(self, since: Sequence[int]) -> bool:
-        """True if a line without LF needs none of ours before these pieces: there are none, or the first is blank."""
+        """True if a line without LF needs no LF before these pieces: there are none, or the first is blank."""
         return not since or since[0] in self._blank
 
     def _lines(self) -> Iterator[bytes]:

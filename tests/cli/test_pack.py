@@ -16,6 +16,7 @@ import pytest
 from sessioncompress.cli import search as searching
 from sessioncompress.core.text import kb
 from sessioncompress.formats.table import TABLE
+from sessioncompress.operations import packed
 from sessioncompress.store import disk
 from sessioncompress.store.layout import FOLDER, store_in
 from sessioncompress.store.originals import zstd
@@ -160,6 +161,25 @@ def test_forget_of_a_folder_in_which_all_is_packed_ends_with_4(work: Path) -> No
     done = run("forget", "--yes", work / "below")
     assert done.exit_code == 4
     assert "is still packed. To bring back:" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "pattern", "most"), [("restore", "t*", 1), ("forget --yes", "*", 2)], ids=["restore", "forget"]
+)
+def test_what_is_packed_is_listed_once_after_the_work(
+    work: Path, monkeypatch: pytest.MonkeyPatch, command: str, pattern: str, most: int
+) -> None:
+    """For the hint and the exit code. If no session is left here, it is listed before the work, too, to say why."""
+    run("pack", work, "--include", pattern)
+    selected, listings = packed.selected, list[object]()
+
+    def listed(*how: Any) -> Any:
+        listings.append(how)
+        return selected(*how)
+
+    monkeypatch.setattr(packed, "selected", listed)
+    done = run(*command.split(), work)
+    assert ("still packed" in done.stderr, len(listings)) == (True, most)
 
 
 @pytest.mark.parametrize("command", ["restore", "forget"])
