@@ -18,7 +18,7 @@ from sessioncompress.cli.choosing import Chosen
 from sessioncompress.operations import batch
 from sessioncompress.operations.history import session_runs
 from sessioncompress.store.layout import store_in
-from tests.support.runs import fixture, invoke, run, snapshot, write
+from tests.support.runs import fixture, invoke, run, snapshot, split, write
 
 
 def put(folder: Path, *names: str) -> list[Path]:
@@ -492,3 +492,24 @@ def test_a_run_over_a_session_that_is_packed_since(tmp_path: Path) -> None:
 def history(folder: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(run("history", "--json", folder).stdout)["runs"]
     return found
+
+
+@pytest.mark.parametrize("lost", [0, 1000], ids=["a byte changed", "bytes are missing"])
+def test_a_damaged_store_has_an_end(tmp_path: Path, lost: int) -> None:
+    """As in "Repair a damaged store": take back what can be read, let the rest go, and begin anew."""
+    path, lines = tmp_path / "s.jsonl", split(fixture("pi-anthropic.jsonl"))
+    for part in (lines[:70], lines[70:]):
+        with path.open("ab") as file:
+            file.writelines(part)
+        run("compress", "--force", "--keep-turns", "0", path)
+    store = store_in(path).originals
+    data = bytearray(store.read_bytes())
+    data[-500] ^= 1
+    store.write_bytes(data[: len(data) - lost])
+    invoke("compress", "--force", path)
+    for command, code in (("verify", 5), ("restore", 5), ("restore --from-markers", 5), ("forget --yes", 0)):
+        assert invoke(*command.split(), path).exit_code == code, command
+    accepted = path.read_bytes()
+    for command, code in (("verify", 4), ("compress --force", 0), ("verify", 0), ("restore", 0)):
+        assert invoke(*command.split(), path).exit_code == code, command
+    assert path.read_bytes() == accepted
