@@ -209,8 +209,10 @@ def _tidy(folder: Path) -> None:
 def _other_names(folder: Path) -> list[str] | None:
     """List the names in a folder except our files for git, up to the first that is not a folder of hidden stores.
 
-    Return None if the folder does not exist.
+    Return None if the folder does not exist, or is a link, which could lead anywhere.
     """
+    if folder.is_symlink():
+        return None
     names: list[str] = []
     try:
         with os.scandir(folder) as entries:

@@ -11,6 +11,7 @@ import pytest
 
 from sessioncompress.errors import IsALink, Refused
 from sessioncompress.store.folder import create_in_folder, tidy
+from sessioncompress.store.layout import FOLDER
 from tests.unit.store.tools import disk
 
 
@@ -186,6 +187,18 @@ def test_a_folder_removed_by_another_run_is_made_again(folder: Path) -> None:
         create(folder / "file")
     assert removed
     assert (folder / "file").exists()
+
+
+@pytest.mark.parametrize("name", [FOLDER, f"{FOLDER}/local-00000000", f"{FOLDER}/packs"])
+def test_nothing_is_tidied_through_a_link(tmp_path: Path, name: str) -> None:
+    """A clone may bring one that leads to a folder with nothing but a .gitignore in it."""
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    (elsewhere / ".gitignore").write_bytes(b"*\n")
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).symlink_to(elsewhere)
+    for folder in (tmp_path / name, tmp_path / FOLDER):
+        tidy(folder)
+    assert (os.listdir(elsewhere), (tmp_path / name).is_symlink()) == ([".gitignore"], True)
 
 
 def test_tidy_meets_a_new_file(folder: Path, tmp_path: Path) -> None:
