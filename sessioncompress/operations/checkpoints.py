@@ -25,7 +25,7 @@ from sessioncompress.formats.values import entry_of
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.reading import row_of
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import Store, begins_with
+from sessioncompress.store.layout import begins_with
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import InFrame, OriginalsReader
 from sessioncompress.store.records import CheckpointRecord, Dropped, LineRecord
@@ -498,12 +498,12 @@ def said_first(session: OpenSession, journal: Journal, originals: Path) -> Itera
             yield from ((number, said) for said in reader.said(entry or {}))
 
 
-def has_unknown_summary(session: OpenSession, journal: Journal, form: str | None) -> bool:
+def has_unknown_summary(session: OpenSession, journal: Journal) -> bool:
     """True if the session has our summary but its journal doesn't know it, so it can't be removed."""
     with session.reader() as file:
         if journal.checkpoints or not jsonl.holds(file, _HEAD, size=session.size):
             return False
-    known = reading.format_of(session, form)
+    known = reading.format_of(session)
     reader, said = known.reader(), known.reader()
     is_compacted = has_summary = False
     for _, raw, whole in jsonl.pieces_of(session.reader, session.size):
@@ -516,17 +516,15 @@ def has_unknown_summary(session: OpenSession, journal: Journal, form: str | None
     return is_compacted and has_summary
 
 
-def refuse_if_compacted(
-    session: OpenSession, store: Store, journal: Journal, form: str | None, elsewhere: str = ""
-) -> None:
+def refuse_if_compacted(stored: reading.Stored, elsewhere: str = "") -> None:
     """Raise Refused if the session has our summary but no record of it. `elsewhere` names stores that may have one."""
-    if has_unknown_summary(session, journal, form):
+    if has_unknown_summary(stored.session, stored.journal):
         what = "it has a summary that compact wrote, but its store is missing, so the summary cannot be removed"
         raise Refused(
             joined(what, elsewhere),
-            where=session.path,
+            where=stored.session.path,
             state=NOT_CHANGED,
-            remedy=f"Put its store back ({store.journal} and the originals next to it), or name its folder with "
+            remedy=f"Put its store back ({stored.store.journal} and the originals next to it), or name its folder with "
             f"--backup-dir (backupDir){'; if another store has it, move the one in use away' if elsewhere else ''}. "
             "Without it the session can still be resumed.",
         )

@@ -120,7 +120,7 @@ def compact_session(
     ):
         budget = None
         if if_due or policy.log_file is not None:
-            budget = judge_open(session.known, session.store, policy, form, to_compact=if_due)
+            budget = judge_open(session.known, policy, to_compact=if_due)
         compaction = _Compaction(session, budget if if_due else None, goal, drop_dead=drop_dead, named=named)
         stats = replace(compaction.run(dry_run=dry_run, sends=sends), budget=budget)
         told = to_json(stats)
@@ -279,7 +279,7 @@ class _Compaction:
         session = self._session
         if session.known.journal.runs or not any(block.marked for line in session.read.lines for block in line.blocks):
             return 0
-        return len(strangers_of(session.session, session.known.journal, session.form.name))
+        return len(strangers_of(session.session, session.known.journal))
 
     def _why_this_cut(self) -> str:
         """Report that the goal chose the cut, or that the session is cut again; else empty."""

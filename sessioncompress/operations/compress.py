@@ -17,17 +17,15 @@ from sessioncompress.formats import table
 from sessioncompress.operations import log
 from sessioncompress.operations.history import written_by
 from sessioncompress.pipeline import reading, triage
-from sessioncompress.pipeline.reading import Known
+from sessioncompress.pipeline.reading import Known, Stored
 from sessioncompress.pipeline.run import Run, RunOptions, is_judged, judge, not_due, with_pruning
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status, imitated, to_json
 from sessioncompress.policy.model import BALANCED, Budget, Policy, Rule
 from sessioncompress.store import git
-from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import Store, has_leftovers, store_at
-from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.layout import has_leftovers, store_at
 from sessioncompress.store.records import RunKind
-from sessioncompress.store.recover import brought_home, check, recover
+from sessioncompress.store.recover import check
 
 TOLD_AGAIN = "done by a worker that ended before it reported: tokens and blocks are not counted"
 """The reason of a session that this run wrote already."""
@@ -60,19 +58,19 @@ def compress_session(
         table.format_named(form)
     if (skipped := triage.skip(path, policy, force=force, form=form)) is not None:
         if named and skipped.status is Status.SKIPPED and not triage.is_plainly_session(path):
-            with open_session(path, writing=False) as session:
-                reading.refuse_unless_session(session, form)
+            with reading.opened(path, writing=False, form=form) as session:
+                reading.refuse_unless_session(session)
         if not dry_run:
             # An earlier version may have left wrong offsets in the agent's other files.
             reading.mended(path)
         return _told_again(skipped, path, policy, run_id)
-    asked = RunOptions(policy, run_id or text.run_id(time.time()), dry_run, force, form)
+    asked = RunOptions(policy, run_id or text.run_id(time.time()), dry_run, force)
     with (
-        reading.opened(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds) as session,
+        reading.opened(path, writing=not dry_run, quiet_seconds=policy.quiet_seconds, form=form) as session,
         log.noting(session.path, policy, dry_run=dry_run) as note,
+        reading.with_store(session, policy, writing=not dry_run, adds=True) as stored,
     ):
-        store = brought_home(session, policy, writing=not dry_run)
-        stats = _compress(session, store, asked, named=named)
+        stats = _compress(stored, asked, named=named)
         stats = _told_again(stats, session.path, policy, run_id)
         note(_to_log(stats), _THRESHOLDS)
         return stats
@@ -89,42 +87,37 @@ def _told_again(stats: CompressionStats, path: Path, policy: Policy, run_id: str
     return replace(stats, status=Status.COMPRESSED, reason=TOLD_AGAIN, **found)
 
 
-def rehearse_open(session: OpenSession, store: Store, policy: Policy, form: str | None = None) -> CompressionStats:
+def rehearse_open(stored: Stored, policy: Policy) -> CompressionStats:
     """Do a dry run over an open session."""
-    asked = RunOptions(policy, text.run_id(time.time()), dry_run=True, force=False, form=form)
-    return _compress(session, store, asked, named=True)
+    return _compress(stored, RunOptions(policy, text.run_id(time.time()), dry_run=True), named=True)
 
 
-def rehearse(
-    known: Known, store: Store, policy: Policy, form: str | None = None, *, force: bool = False
-) -> CompressionStats:
+def rehearse(known: Known, policy: Policy, *, force: bool = False) -> CompressionStats:
     """Do a dry run over a session that was already read."""
-    return _compress_known(
-        known, store, RunOptions(policy, text.run_id(time.time()), dry_run=True, force=force, form=form)
-    )
+    return _compress_known(known, RunOptions(policy, text.run_id(time.time()), dry_run=True, force=force))
 
 
-def judge_open(
-    known: Known, store: Store, policy: Policy, form: str | None = None, *, to_compact: bool = False
-) -> BudgetStats:
+def judge_open(known: Known, policy: Policy, *, to_compact: bool = False) -> BudgetStats:
     """Judge a session by its budget; with `to_compact`, decide whether a checkpoint is due."""
     path, found = known.session.path, known.session.stat
-    settled = "" if form or has_leftovers(path) else triage.settled(path, policy, found, turns_counted=True)
+    settled = (
+        "" if known.session.forced or has_leftovers(path) else triage.settled(path, policy, found, turns_counted=True)
+    )
     # With this rule, a run prunes only if the policy does.
     prunes = policy.prune.enabled or not (to_compact and policy.budget.rule is Rule.DELIBERATE)
 
-    saves = partial(_run_saves, known, store, policy, form, prunes=prunes)
+    saves = partial(_run_saves, known, policy, prunes=prunes)
     return judge(known, policy, saves, settled=settled, to_compact=to_compact)
 
 
-def _run_saves(known: Known, store: Store, policy: Policy, form: str | None, *, prunes: bool) -> int:
+def _run_saves(known: Known, policy: Policy, *, prunes: bool) -> int:
     """Return how many tokens a run, with or without pruning, would save in a session that was read."""
     trial = replace(policy, prune=replace(policy.prune, enabled=prunes), budget=Budget(), log_file=None)
-    check(known.session, store, known.journal.lengths)
-    found = rehearse(known, store, trial, form, force=True)
+    check(known.session, known.store, known.journal.lengths)
+    found = rehearse(known, trial, force=True)
     if prunes and not policy.prune.enabled and not found.is_smaller:
         # As in _compress_known(): if pruning saves too little, a run without it may still pay.
-        return _run_saves(known, store, policy, form, prunes=False)
+        return _run_saves(known, policy, prunes=False)
     return found.tokens_before - found.tokens_after
 
 
@@ -134,24 +127,21 @@ def refuse_in_merge(known: Known) -> None:
         reading.refuse_in_merge(known.session)
 
 
-def _compress(session: OpenSession, store: Store, asked: RunOptions, *, named: bool) -> CompressionStats:
-    journal = journals.load(store.journal)
-    (check if asked.dry_run else recover)(session, store, journal.lengths)
-    known = reading.read_session(session, journal, asked.form, named=named)
-    _refuse_if_older(known, store, asked.form)
-    stats = _compress_known(known, store, asked)
-    return replace(stats, blobs_out_of_reach=_out_of_reach(journal, session.path))
+def _compress(stored: Stored, asked: RunOptions, *, named: bool) -> CompressionStats:
+    known = reading.read_session(stored, named=named)
+    _refuse_if_older(known)
+    stats = _compress_known(known, asked)
+    return replace(stats, blobs_out_of_reach=_out_of_reach(known.journal, known.session.path))
 
 
-def _refuse_if_older(known: Known, store: Store, form: str | None) -> None:
+def _refuse_if_older(known: Known) -> None:
     """Raise Refused if the store lacks a run that rewrote lines: two stores would each have some of the originals."""
     if not (known.journal.runs and imitated(known.survey, Ours((known.journal,)))[0]):
         return
     # Imported here: hardly any session has markers that its journal does not know.
     from sessioncompress.operations.verify import since_runs
 
-    since = since_runs(known.session, known.journal, store.originals, form)
-    if number := sum(each.later for each in since.changed):
+    if number := sum(each.later for each in since_runs(known).changed):
         remedy = (
             "Put that store in place of this one first, which it contains. If there is none, undo the edit; or restore "
             "the session and forget its store, which loses the originals of these lines."
@@ -169,21 +159,21 @@ def _out_of_reach(journal: Journal, path: Path) -> int:
     return 0
 
 
-def _compress_known(known: Known, store: Store, asked: RunOptions) -> CompressionStats:
+def _compress_known(known: Known, asked: RunOptions) -> CompressionStats:
     refuse_in_merge(known)
     budget = None
     if is_judged(asked.policy):
-        saves = partial(_run_saves, known, store, asked.policy, asked.form, prunes=True)
+        saves = partial(_run_saves, known, asked.policy, prunes=True)
         budget = judge(known, asked.policy, saves)
     policy = with_pruning(asked.policy, budget)
-    run = Run(known, store, asked, policy)
-    if settled := not_due(known, asked.policy, budget, force=asked.force, form=asked.form):
+    run = Run(known, asked, policy)
+    if settled := not_due(known, asked.policy, budget, force=asked.force):
         stats = run.left_alone(*settled)
     else:
         stats = run.compress()
         if policy is not asked.policy and not stats.is_smaller:
             # The rule asked for pruning, which saves too little. A run without it may still pay.
-            stats = Run(known, store, asked, asked.policy).compress()
+            stats = Run(known, asked, asked.policy).compress()
     return replace(stats, budget=budget) if budget else stats
 
 

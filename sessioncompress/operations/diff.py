@@ -24,11 +24,6 @@ from sessioncompress.pipeline.plan import record_of
 from sessioncompress.pipeline.rewrite import recorded, value_at
 from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.store import journal as journals
-from sessioncompress.store import recover
-from sessioncompress.store.damage import judging
-from sessioncompress.store.layout import store_of
-from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import BlockRecord, CheckpointRecord
 
@@ -91,15 +86,11 @@ def diff_session(path: Path | str, policy: Policy = BALANCED, *, form: str | Non
     original can't be read, also while iterating over the messages; other SessionCompressErrors.
     """
     with ExitStack() as opened:
-        session = opened.enter_context(open_session(Path(path), writing=False))
-        store = store_of(session.path, policy)
-        journal = journals.load(store.journal)
-        recover.check(session, store, journal.lengths)
-        known = reading.read_session(session, journal, form)
+        known = reading.read_session(opened.enter_context(reading.opened_with_store(path, policy, form=form)))
+        journal, store = known.journal, known.store
         if not journal.runs:
-            relatives.refuse_if_marked(session, store, policy, form)
-            refuse_if_compacted(session, store, journal, form)
-        opened.enter_context(judging(store.originals, journal))
+            relatives.refuse_if_marked(known, policy)
+            refuse_if_compacted(known)
         originals = opened.enter_context(OriginalsReader(store.originals))
         summaries = [_summed(each, known) for each in journal.checkpoints if not each.ended]
         yield Diff(bool(journal.runs), not journal.is_ours, summaries, _messages(known, originals, store.journal))

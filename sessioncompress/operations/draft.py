@@ -30,12 +30,9 @@ from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.summary import LINES
 from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import Policy, differences
-from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import Rewrite
-from sessioncompress.store.layout import Store, store_of
 from sessioncompress.store.originals import InFrame
 from sessioncompress.store.records import CheckpointRecord, RunKind, RunRecord, readable, sealed
-from sessioncompress.store.recover import brought_home, check, recover
 
 
 @contextmanager
@@ -43,20 +40,17 @@ def opened(
     path: Path, policy: Policy, *, writing: bool, form: str | None, named: bool, run_id: str = ""
 ) -> Iterator[Opened]:
     """Open a session for a summary, locked if `writing`. Raises SessionCompressError with the session unchanged."""
-    with reading.opened(path, writing=writing, quiet_seconds=policy.quiet_seconds) as session:
-        store = brought_home(session, policy) if writing else store_of(session.path, policy)
-        journal = journals.load(store.journal)
-        (recover if writing else check)(session, store, journal.lengths)
-        known = reading.read_session(session, journal, form, named=named)
+    with reading.opened_with_store(path, policy, writing=writing, adds=writing, form=form) as stored:
+        known = reading.read_session(stored, named=named)
         refuse_in_merge(known)
-        yield Opened(known, store, policy, run_id or text.run_id(time.time()))
+        yield Opened(known, policy, run_id or text.run_id(time.time()))
 
 
 class Opened:
     """An open session with its content."""
 
-    def __init__(self, known: Known, store: Store, policy: Policy, run_id: str) -> None:
-        self.known, self.store, self.policy, self.run_id = known, store, policy, run_id
+    def __init__(self, known: Known, policy: Policy, run_id: str) -> None:
+        self.known, self.store, self.policy, self.run_id = known, known.store, policy, run_id
         self.session, self.form, self.read = known.session, known.form, known.survey
         self.where = str(known.session.path)
         self._journal = known.journal

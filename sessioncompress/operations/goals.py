@@ -135,7 +135,7 @@ def question(path: Path, policy: Policy, *, if_due: bool, form: str | None = Non
             return None
         if (written := find_latest(session)) is not None and written.is_newest(policy.compact):
             return None
-        budget = judge_open(session.known, session.store, policy, form, to_compact=True)
+        budget = judge_open(session.known, policy, to_compact=True)
         if if_due and budget.decision != Action.COMPACT:
             return None
         rules = [replace(policy.compact, keep=keep) for keep in (policy.compact.keep, CutRule.SHARE)]

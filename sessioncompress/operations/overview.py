@@ -22,8 +22,6 @@ from sessioncompress.operations.sessions import Inspected, inspect_open, printed
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import BALANCED, Policy
-from sessioncompress.store.layout import Store, store_of
-from sessioncompress.store.lock import open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.packing import Packed
 
@@ -74,16 +72,15 @@ class Measured(Struct, frozen=True):
 
 def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: str | None = None) -> Measured:
     """Measure a session for a report. If `project` is empty, its header names it. Raises SessionCompressError."""
-    with open_session(path, writing=False) as session:
-        store = store_of(session.path, policy)
-        found = inspect_open(session, store, policy, form)
+    with reading.opened_with_store(path, policy, form=form) as stored:
+        session, found = stored.session, inspect_open(stored, policy)
         stats, known = found.stats, found.known
         head = reading.head_in(session)
         would = stats.would
         live = [number for number in known.survey.shape.live if number not in known.survey.shape.dead]
         each = characters_per_token(known.newest.model)
         changed = known.newest.at / 1000 if known.newest.at else session.stat.st_mtime
-        before, saved = _before(found, store)
+        before, saved = _before(found)
         pays = would.is_smaller
         # Lines of an undone run may be here again, for example after a merge.
         is_used = not known.journal.standing.numbers and (known.rewritten.rows or saved)
@@ -115,7 +112,7 @@ def _name(name: str) -> str:
     return printable(name)
 
 
-def _before(found: Inspected, store: Store) -> tuple[Survey, int]:
+def _before(found: Inspected) -> tuple[Survey, int]:
     """Read a session with the original lines, and count the bytes that runs removed.
 
     A line stays if its original can't be read. A summary also stays, but its bytes are subtracted.
@@ -129,13 +126,13 @@ def _before(found: Inspected, store: Store) -> tuple[Survey, int]:
 
     def originals() -> Iterator[jsonl.Piece]:
         nonlocal saved
-        with OriginalsReader(store.originals) as reader:
+        with OriginalsReader(known.store.originals) as reader:
             for number, raw, whole in known.pieces():
                 original, record = raw, known.rewritten.get(number) if whole else None
                 if record is not None and record.place is not None:
                     # `verify` reports unreadable originals.
                     with suppress(SessionCompressError):
-                        original = original_of(raw, record, reader, journal, store.journal)
+                        original = original_of(raw, record, reader, journal, known.store.journal)
                 elif ours and sha256(raw).hexdigest() in ours:
                     saved -= len(raw)
                 saved += len(original) - len(raw)

@@ -28,18 +28,16 @@ from sessioncompress.operations.matching import has_words, lacks, original_of
 from sessioncompress.operations.verify import ChangedLine, Since, since_runs, told_of
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.discover import is_database
-from sessioncompress.pipeline.reading import RewrittenLines
+from sessioncompress.pipeline.reading import RewrittenLines, Stored
 from sessioncompress.pipeline.summary import Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import Rewrite
-from sessioncompress.store.damage import judging
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import OtherStores, Store, all_stores, backups_of, lines_of, store_of
+from sessioncompress.store.layout import OtherStores, all_stores, backups_of, lines_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import CheckpointRecord, LineRecord, RunKind, RunRecord, readable, sealed
-from sessioncompress.store.recover import check, recover
 
 _MOST_NAMED = 1_000
 """Maximum number of runs named in a restore's record."""
@@ -101,18 +99,11 @@ def restore_session(
     effect. `form`, as in compress_session(), is used to read markers. Raises SessionCompressError with the session
     unchanged.
     """
-    with reading.opened(Path(path), writing=not dry_run) as session:
-        store = store_of(session.path, policy)
-        journal = journals.load(store.journal)
-        (check if dry_run else recover)(session, store, journal.lengths, salvaging=from_markers)
-        if not from_markers:
-            command = RunKind.RESTORE_LINES if keep_checkpoints else RunKind.RESTORE_RUN if run else RunKind.RESTORE
-            with judging(store.originals, journal):
-                return _Exactly(
-                    session, store, journal, policy, form, command=command, run=run, dry_run=dry_run
-                ).restore()
-        work = _FromMarkers(session, store, journal, policy, form, command=RunKind.RESTORE_MARKERS)
-        return work.restore(originals)
+    with reading.opened_with_store(path, policy, writing=not dry_run, salvaging=from_markers, form=form) as stored:
+        if from_markers:
+            return _FromMarkers(stored, policy, command=RunKind.RESTORE_MARKERS).restore(originals)
+        command = RunKind.RESTORE_LINES if keep_checkpoints else RunKind.RESTORE_RUN if run else RunKind.RESTORE
+        return _Exactly(stored, policy, command=command, run=run, dry_run=dry_run).restore()
 
 
 def put_back_since(path: Path, policy: Policy) -> str:
@@ -137,17 +128,15 @@ class Restoring:
 
     def __init__(
         self,
-        session: OpenSession,
-        store: Store,
-        journal: Journal,
+        stored: Stored,
         policy: Policy,
-        form: str | None,
         *,
         command: RunKind = RunKind.RESTORE,
         run: str = "",
         dry_run: bool = False,
     ) -> None:
-        self.session, self.store, self.journal, self.policy, self.form = session, store, journal, policy, form
+        self.stored, self.policy = stored, policy
+        self.session, self.store, self.journal = stored.session, stored.store, stored.journal
         self.command, self.run, self.dry_run = command, run, dry_run
 
     def write(
@@ -215,8 +204,8 @@ class _Exactly(Restoring):
         taking: Sequence[CheckpointRecord] = journal.checkpoints if runs is None else journal.checkpoints_of(runs)
         if self.command is RunKind.RESTORE_LINES:
             taking = ()
-        form = reading.format_of(session, self.form) if any(not each.removed for each in taking) else None
-        since = since_runs(session, journal, originals, self.form)
+        form = reading.format_of(session) if any(not each.removed for each in taking) else None
+        since = since_runs(self.stored)
         before = WithoutCheckpoints(session, journal, originals, form, taking)
         # Lines of a checkpoint are removed with it.
         found = RewrittenLines(journal, before.pieces()) if before.taken else since.rewritten
@@ -229,7 +218,7 @@ class _Exactly(Restoring):
 
             number = len(swaps) - lost
             with OriginalsReader(originals) as reader:
-                known_form = reading.format_of(session, self.form)
+                known_form = reading.format_of(session)
                 swaps, _ = whole_lines(before.pieces, known_form, swaps, reader, journal, self.store.journal)
             parted = number - len(swaps)
         has = counted(lost, "line has", "lines have")
@@ -246,7 +235,7 @@ class _Exactly(Restoring):
             self.command = RunKind.RESTORE_MARKERS
         changed = text.CHANGED_SINCE if since.was_changed and not (inexact or since.gone) else ""
         in_merge = "it still has git's conflict markers" if reading.line_in_merge(session) else ""
-        unknown = has_unknown_summary(session, journal, self.form)
+        unknown = has_unknown_summary(session, journal)
         summary = "it has a summary that compact wrote, which its store does not know: that stays" if unknown else ""
         copied = "" if before.altered else before.copied
         markers = self._markers(since)
@@ -269,9 +258,9 @@ class _Exactly(Restoring):
         return replace(done, reason=joined(done.reason, elsewhere, said), changed=since.changed, exact=is_exact)
 
     def _never_compressed(self) -> RestoreStats:
-        reading.refuse_unless_session(self.session, self.form)
-        relatives.refuse_if_marked(self.session, self.store, self.policy, self.form)
-        refuse_if_compacted(self.session, self.store, self.journal, self.form)
+        reading.refuse_unless_session(self.session)
+        relatives.refuse_if_marked(self.stored, self.policy)
+        refuse_if_compacted(self.stored)
         return self.stats(Status.UNCHANGED, "it is not compressed: it has no markers and no store")
 
     def _without_the_run(self) -> RestoreStats:
@@ -285,7 +274,7 @@ class _Exactly(Restoring):
         """Raise Damaged if another user's store lists lines as a checkpoint's that aren't: they would be removed."""
         if self.journal.is_ours or not before.taken:
             return
-        form, going = reading.format_of(self.session, self.form), dict[str, tuple[int, bytes]]()
+        form, going = reading.format_of(self.session), dict[str, tuple[int, bytes]]()
         reader, stays = form.reader(), {hash(raw.removesuffix(b"\n")) for _, raw, _ in before.pieces()}
         for number, raw, whole in pieces_of(self.session.reader, self.session.size):
             if not whole or hash(raw.removesuffix(b"\n")) in stays:
@@ -340,13 +329,13 @@ class _Exactly(Restoring):
         # In another user's journal, a line may also be listed as an original.
         if journal.is_ours and not since.is_marked:
             return ""
-        standing = relatives.strangers_of(session, relatives.believed(journal), self.form)
+        standing = relatives.strangers_of(session, relatives.believed(journal))
         own = relatives.Relative(session.path, self.store, journal)
         marked = relatives.unknown_to(standing, own)
-        family = relatives.relatives_of(session, self.policy, self.form) if marked else []
+        family = relatives.relatives_of(session, self.policy) if marked else []
         left = relatives.unknown_to(marked, *family)
         # In lines that another user's journal knows, every marker counts as unknown.
-        unknown = standing if journal.is_ours else relatives.strangers_of(session, journal, self.form)
+        unknown = standing if journal.is_ours else relatives.strangers_of(session, journal)
         which = "in changed lines" if since.changed else "that the agent copied"
         copies = text.staying(sum(each.key in journal for each in unknown), which)
         copies += ", for good: copy the session first" if copies and since.changed else ""
@@ -431,13 +420,13 @@ class _FromMarkers(Restoring):
         # Imported here, as below, because few sessions need it.
         from sessioncompress.operations.markers import Restored
 
-        session, store, journal, policy, form_name = self.session, self.store, self.journal, self.policy, self.form
-        form = reading.format_of(session, form_name)
+        session, store, journal, policy = self.session, self.store, self.journal, self.policy
+        form = reading.format_of(session)
         own = relatives.Relative(session.path, store, journal)
         first = own if originals is None else _named(originals, policy)
         is_own = bool(journal.runs) and first.store == store
-        since = _since(session, store, journal, form_name) if is_own else Since(RewrittenLines(journal))
-        marked = relatives.unknown_to(relatives.strangers_of(session, journal, form_name), own)
+        since = _since(self.stored) if is_own else Since(RewrittenLines(journal))
+        marked = relatives.unknown_to(relatives.strangers_of(session, journal), own)
         asked = [first, *(_in_other_stores(own, policy) if first is own else ())]
         family: Sequence[relatives.Relative] | None = None if first is own else ()
         failed: list[Damaged] = []
@@ -449,7 +438,7 @@ class _FromMarkers(Restoring):
                     if family is None and (failed or back.lacking or back.unreadable):
                         # Only once, even if it fails.
                         family = ()
-                        asked += (family := relatives.relatives_of(session, policy, form_name))
+                        asked += (family := relatives.relatives_of(session, policy))
                         if family:
                             continue
                 except Damaged as error:
@@ -461,7 +450,7 @@ class _FromMarkers(Restoring):
                     continue
                 left = relatives.unknown_to(marked, *asked)
                 if first is own and not (is_own or failed) and marked and len(left) == len(marked):
-                    relatives.refuse_if_marked(session, store, policy, form_name)
+                    relatives.refuse_if_marked(self.stored, policy)
                 failed += back.failed(own)
                 stays = joined(back.stays(), before_all(session, journal, store.originals).told if is_own else "")
                 inexact = back.inexact(since)
@@ -517,9 +506,9 @@ def _named(originals: Path, policy: Policy) -> relatives.Relative:
     return relatives.Relative(originals, store, journal)
 
 
-def _since(session: OpenSession, store: Store, journal: Journal, form_name: str | None) -> Since:
+def _since(stored: Stored) -> Since:
     with suppress(Unreadable):
-        return since_runs(session, journal, store.originals, form_name)
+        return since_runs(stored)
     # It can't be determined which lines were changed.
-    rewritten, missing, _ = reading.find(session, journal)
+    rewritten, missing, _ = reading.find(stored.session, stored.journal)
     return Since(rewritten, tuple(ChangedLine(0, ()) for _ in missing))

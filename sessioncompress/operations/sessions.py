@@ -33,7 +33,7 @@ from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, Search, 
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
 from sessioncompress.policy.model import BALANCED, Policy, Rule
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import FOLDER, Store, lines_of, store_at, store_of
+from sessioncompress.store.layout import FOLDER, lines_of, store_at, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 
 
@@ -421,13 +421,13 @@ class Inspected(NamedTuple):
     known: reading.Known
 
 
-def inspect_open(session: OpenSession, store: Store, policy: Policy, form: str | None = None) -> Inspected:
+def inspect_open(stored: reading.Stored, policy: Policy) -> Inspected:
     """Measure the blocks of an open session and do a dry run. Raises SessionCompressError."""
+    session = stored.session
     # Do the dry run first, so that the session isn't in memory twice.
-    would = rehearse_open(session, store, policy, form)
-    journal = journals.load(store.journal)
-    known = reading.read_session(session, journal, form)
-    view = View(known.survey, policy, known.form, Ours((journal,)))
+    would = rehearse_open(stored, policy)
+    known = reading.read_session(stored)
+    view = View(known.survey, policy, known.form, Ours((known.journal,)))
     shares: dict[tuple[str, str], Share] = {}
     found = ((number, each) for number, line in enumerate(view.lines) for each in line.blocks)
     blocks = ((number, each) for number, each in found if not view.holds_ours(each))
@@ -440,7 +440,7 @@ def inspect_open(session: OpenSession, store: Store, policy: Policy, form: str |
         path=str(session.path),
         format=known.form.name,
         size=session.size,
-        store_size=reading.size_of_store(store),
+        store_size=reading.size_of_store(stored.store),
         lines=len(known.survey.lines),
         turns=turns_of(known.survey),
         summary_count=sum(role is Role.CHECKPOINT for role in view.lines.roles),
@@ -466,8 +466,8 @@ def inspect_session(path: Path | str, policy: Policy = BALANCED, *, form: str | 
 
     Raises SessionCompressError.
     """
-    with open_session(Path(path), writing=False) as session:
-        return inspect_open(session, store_of(session.path, policy), policy, form).stats
+    with reading.opened_with_store(path, policy, form=form) as stored:
+        return inspect_open(stored, policy).stats
 
 
 def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> BudgetStats:
@@ -475,16 +475,16 @@ def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
     # Imported here because other commands rarely need it.
     from sessioncompress.pipeline.budget import Action
 
-    with open_session(Path(path), writing=False) as session:
+    with reading.opened(Path(path), writing=False, form=form) as session:
+        # A judgment needs no original, so the store is not checked.
         store = store_of(session.path, policy)
-        journal = journals.load(store.journal)
-        known = reading.read_session(session, journal, form)
+        known = reading.read_session(reading.Stored(session, store, journals.load(store.journal)))
         refuse_in_merge(known)
-        stats = judge_open(known, store, policy, form)
+        stats = judge_open(known, policy)
         if not policy.enabled:
             return replace(stats, decision=Action.NONE.value, reason=triage.SWITCHED_OFF)
         # A rule judges only the present content. But a run that would change nothing is never due.
-        if stats.decision == Action.COMPRESS and not (run := rehearse(known, store, policy, form)).is_smaller:
+        if stats.decision == Action.COMPRESS and not (run := rehearse(known, policy)).is_smaller:
             reason = f"{stats.reason}, but compress would change nothing: {run.reason}"
             only_summary = policy.budget.rule is Rule.DELIBERATE and run.status is Status.UNCHANGED
             decision = Action.COMPACT if only_summary else Action.NONE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -35,8 +35,8 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage, folder, recover
 from sessioncompress.store import journal as journals
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import OtherStores, Store, backups_of, size_of, store_of
-from sessioncompress.store.lock import OpenSession, open_session
+from sessioncompress.store.layout import OtherStores, Store, backups_of, size_of
+from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import InBlob, OriginalsReader
 from sessioncompress.store.records import LineRecord
 
@@ -77,7 +77,7 @@ def told_of(changed: Sequence[ChangedLine]) -> str:
     return joined(text.older(sum(each.later for each in changed)), text.changed_lines(numbers, refs))
 
 
-def since_runs(session: OpenSession, journal: Journal, originals: Path, form: str | None) -> Since:
+def since_runs(stored: reading.Stored) -> Since:
     """Compare a session with its runs.
 
     A line counts as changed if no run knows it and it belongs to the same entry as a missing one: by its id, or if
@@ -85,6 +85,7 @@ def since_runs(session: OpenSession, journal: Journal, originals: Path, form: st
     NotASession, Refused if the store belongs to another session, and Unreadable if a missing line's original can't be
     read.
     """
+    session, journal, originals = stored.session, stored.journal, stored.store.originals
     rewritten, missing, is_marked = reading.find(session, journal)
     before = before_all(session, journal, originals) if missing else None
     if before is not None:
@@ -99,7 +100,7 @@ def since_runs(session: OpenSession, journal: Journal, originals: Path, form: st
     if before is None or not missing or is_older:
         last = left if is_older else newest
         return Since(rewritten, gone=len(missing), was_changed=was_changed, is_marked=is_marked, last=last)
-    known = reading.format_of(session, form)
+    known = reading.format_of(session)
     name = known.named(reading.head_in(session)).id
     if name and journal.session_ids and name not in journal.session_ids:
         raise Refused(
@@ -242,18 +243,14 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
     another branch may need. Raises Refused, like restore, if the session has no journal, and has markers that no
     relative's journal knows. Raises other SessionCompressErrors as usual.
     """
-    with ExitStack() as opened:
-        session = opened.enter_context(open_session(Path(path), writing=False))
-        store = store_of(session.path, policy)
-        journal = journals.load(store.journal)
-        opened.enter_context(damage.judging(store.originals, journal))
-        recover.check(session, store, journal.lengths)
-        known = reading.read_session(session, journal, form)
+    with reading.opened_with_store(path, policy, form=form) as stored:
+        session, store, journal = stored.session, stored.store, stored.journal
+        known = reading.read_session(stored)
         found, lines, opaque = known.form.name, len(known.survey.lines), known.survey.lines.opaque()
         del known  # which may be large
         own = relatives.Relative(session.path, store, journal)
-        strangers = relatives.unknown_to(relatives.strangers_of(session, relatives.believed(journal), form), own)
-        family = relatives.relatives_of(session, policy, form) if strangers else []
+        strangers = relatives.unknown_to(relatives.strangers_of(session, relatives.believed(journal)), own)
+        family = relatives.relatives_of(session, policy) if strangers else []
         left, wrong = strangers, list[SessionCompressError]()
         for relative in family:
             try:
@@ -266,12 +263,12 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         if wrong and len(unknown) < len(left):
             raise wrong[0]
         if unknown and not journal.runs:
-            relatives.refuse_if_marked(session, store, policy, form)
+            relatives.refuse_if_marked(stored, policy)
         others = OtherStores(session.path, store, backups_of(session.path, policy))
         elsewhere = others.known(pieces_of(session.reader, session.size))
-        refuse_if_compacted(session, store, journal, form, text.elsewhere(elsewhere))
+        refuse_if_compacted(stored, text.elsewhere(elsewhere))
         before_all(session, journal, store.originals).refuse_if_stuck()
-        since = since_runs(session, journal, store.originals, form)
+        since = since_runs(stored)
         # Lines moved out of the session for a summary were read with it.
         checked = _originals(session, store, journal, since.rewritten) + journal.left
         damage.refuse_if_changed(store, journal)

@@ -6,13 +6,14 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache
 from hashlib import sha256
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec import Struct
 from xxhash import xxh3_64, xxh3_64_intdigest
 
 from sessioncompress.core import jsonl
@@ -36,11 +37,15 @@ from sessioncompress.formats.table import (
     recognizing,
 )
 from sessioncompress.pipeline.usage import newest_answer
+from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk
+from sessioncompress.store import journal as journals
+from sessioncompress.store.damage import judging
 from sessioncompress.store.journal import CR_LF, LF, Journal, convert_back
-from sessioncompress.store.layout import Store, is_archive, size_of
+from sessioncompress.store.layout import Store, is_archive, size_of, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
 from sessioncompress.store.records import LineRecord
+from sessioncompress.store.recover import brought_home, check, recover
 
 CONFLICT = re.compile(rb"<{7,} ")
 """The first line of a git merge conflict. The other conflict lines are too ambiguous to detect alone."""
@@ -251,15 +256,21 @@ def find(session: OpenSession, journal: Journal) -> Matched:
     return Matched(found, missing, marked)
 
 
-class Known(NamedTuple):
+class Stored(Struct, frozen=True):
+    """An open session with its store, and what its runs noted."""
+
+    session: OpenSession
+    store: Store
+    journal: Journal
+
+
+class Known(Stored, frozen=True):
     """An open session after reading: its format, id, lines, and the lines that the journal knows as rewritten.
 
     `seen` is true if the content looks like that format; the user may have forced another. `newest` is the newest
     answer on the live path, see newest_answer().
     """
 
-    session: OpenSession
-    journal: Journal
     form: Format
     session_id: str
     survey: Survey
@@ -303,15 +314,15 @@ def size_of_names(paths: Iterable[Path]) -> int:
     return sum(each.st_size for each in found if each.st_nlink == 1)
 
 
-def format_of(session: OpenSession, form: str | None = None, head: Head | None = None) -> Format:
-    """Detect a session's format from its content, or take the one named `form` whatever the content.
+def format_of(session: OpenSession, head: Head | None = None) -> Format:
+    """Detect a session's format from its content, or take the one that the user forced whatever the content.
 
     `head` is the result of head_in(), if already read. Raises UsageError if no format has that name, NotASession if the
     content matches none, and Refused if it matches several, is too long to tell, or is in a merge.
     """
     head = head_in(session) if head is None else head
-    known = format_named(form) if form else detect(head)
-    if known is not None and not (form and not head.entries and head.document is None):
+    known = format_named(session.forced) if session.forced else detect(head)
+    if known is not None and not (session.forced and not head.entries and head.document is None):
         return known
     state = "The file was not changed."
     if found := recognizing(head):
@@ -372,15 +383,53 @@ def _seen(first: bytes, head: Head, value: Any) -> str:
 
 
 @contextmanager
-def opened(path: Path, *, writing: bool, quiet_seconds: float = 0) -> Iterator[OpenSession]:
-    """Open a session as open_session() does. For writing, first repair the agent's other files that point into it."""
+def opened(path: Path, *, writing: bool, quiet_seconds: float = 0, form: str | None = None) -> Iterator[OpenSession]:
+    """Open a session as open_session() does, to be read as the format `form`, or by default as the detected one.
+
+    For writing, first repair the agent's other files that point into it.
+    """
     follows = mended(path) if writing else Pointers()
     with failing(path):
         # Refuse early rather than only after the work.
         follows.refuse_if_loaded()
     with open_session(path, writing=writing, quiet_seconds=quiet_seconds) as session:
-        session.pointers = follows
+        session.pointers, session.forced = follows, form
         yield session
+
+
+@contextmanager
+def with_store(
+    session: OpenSession, policy: Policy, *, writing: bool, adds: bool = False, salvaging: bool = False
+) -> Iterator[Stored]:
+    """Find and check an open session's store, or if `writing` restore it to the last commit: see recover().
+
+    A run that `adds` to the store first moves it to where it belongs: see brought_home(). Unless `salvaging`, an
+    original that can't be read is reported with what can still be done: see judging().
+    """
+    store = brought_home(session, policy, writing=writing) if adds else store_of(session.path, policy)
+    journal = journals.load(store.journal)
+    with nullcontext() if salvaging else judging(store.originals, journal):
+        (recover if writing else check)(session, store, journal.lengths, salvaging=salvaging)
+        yield Stored(session, store, journal)
+
+
+@contextmanager
+def opened_with_store(
+    path: Path | str,
+    policy: Policy,
+    *,
+    writing: bool = False,
+    adds: bool = False,
+    salvaging: bool = False,
+    form: str | None = None,
+) -> Iterator[Stored]:
+    """Open a session with its store: see opened() and with_store(). A run that `adds` waits for `quietSeconds`."""
+    quiet = policy.quiet_seconds if adds else 0
+    with (
+        opened(Path(path), writing=writing, quiet_seconds=quiet, form=form) as session,
+        with_store(session, policy, writing=writing, adds=adds, salvaging=salvaging) as stored,
+    ):
+        yield stored
 
 
 def mended(path: Path) -> Pointers:
@@ -422,10 +471,10 @@ def whose(path: Path) -> tuple[Format, Name]:
         return form, form.named(head)
 
 
-def refuse_unless_session(session: OpenSession, form: str | None = None) -> None:
+def refuse_unless_session(session: OpenSession) -> None:
     """Raise NotASession if a file isn't a session. A file that may belong to several agents is one."""
     try:
-        format_of(session, form)
+        format_of(session)
     except NotASession:
         raise
     except Refused:
@@ -491,21 +540,22 @@ def refuse_nameless(session: OpenSession, form: Format) -> None:
         raise NotASession(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
 
 
-def read_session(session: OpenSession, journal: Journal, form: str | None = None, *, named: bool = True) -> Known:
-    """Read a session once, as the format `form` or else the detected one; see format_of().
+def read_session(stored: Stored, *, named: bool = True) -> Known:
+    """Read a session once, as the format that the user forced or else the detected one; see format_of().
 
     Also raises NotASession if the user did not name the file (`named`) and its format names no agent, and Refused if
     its line ends were converted.
     """
+    session, store, journal = stored.session, stored.store, stored.journal
     document = jsonl.document_of(session.reader, session.size)
     head = _head(session, document)
-    known = format_of(session, form, head)
-    if not (form or named):
+    known = format_of(session, head)
+    if not (session.forced or named):
         refuse_nameless(session, known)
     rewritten = RewrittenLines(journal)
     stream = jsonl.pieces_of(session.reader, session.size) if document is None else document.pieces()
     found = survey(rewritten.watch(stream) if journal.counts[0] else stream, known, head.parsed, document)
     if not rewritten:
         _refuse_if_converted(session, journal)
-    seen = not form or known.recognizes(head)
-    return Known(session, journal, known, known.named(head).id, found, rewritten, seen, newest_answer(found))
+    seen = not session.forced or known.recognizes(head)
+    return Known(session, store, journal, known, known.named(head).id, found, rewritten, seen, newest_answer(found))

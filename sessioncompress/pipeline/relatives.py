@@ -95,7 +95,7 @@ class Relative(NamedTuple):
     journal: Journal
 
 
-def relatives_of(session: OpenSession, policy: Policy, form: str | None = None) -> list[Relative]:
+def relatives_of(session: OpenSession, policy: Policy) -> list[Relative]:
     """Find the relatives of a session that have a store, nearest first.
 
     A relative has the session's id, or is named as a parent by the header of the session or of a relative. A header is
@@ -103,7 +103,7 @@ def relatives_of(session: OpenSession, policy: Policy, form: str | None = None) 
     must be where one of this user's agents keeps its sessions. Raises Refused if the session has no known format, and
     as loading a relative's journal does.
     """
-    paths = [path for path in _named_by(_named_in(session, form), session.path, policy) if path != session.path]
+    paths = [path for path in _named_by(_named_in(session), session.path, policy) if path != session.path]
     found = [Relative(path, each, _journal(each.journal)) for path in paths for each in _stores_of(path, policy)]
     return [each for each in found if each.journal.runs]
 
@@ -116,17 +116,17 @@ def _stores_of(path: Path, policy: Policy) -> Iterable[Store]:
     return dict.fromkeys((store_at(path, policy), *(ours or layout.all_stores(path, backups))))
 
 
-def _named_in(session: OpenSession, form: str | None) -> Name:
+def _named_in(session: OpenSession) -> Name:
     head = reading.head_in(session)
-    return reading.format_of(session, form, head).named(head)
+    return reading.format_of(session, head).named(head)
 
 
-def packed_kin(session: OpenSession, form: str | None = None) -> list[Packed]:
+def packed_kin(session: OpenSession) -> list[Packed]:
     """Find packed sessions with a store that a session's header names, or that were packed from its path.
 
     Reads only packs in its folder and in parent folders. Raises Refused if the session has no known format.
     """
-    name = _named_in(session, form)
+    name = _named_in(session)
     ids, files = {name.id, *name.parents} - {""}, set(map(_last_of, name.parents))
     found = []
     for each in packed_around(session.path.parent):
@@ -229,7 +229,7 @@ class Stranger(NamedTuple):
     key: OurKey
 
 
-def strangers_of(session: OpenSession, journal: Journal, form: str | None = None) -> list[Stranger]:
+def strangers_of(session: OpenSession, journal: Journal) -> list[Stranger]:
     """Find texts with a valid marker in lines that the session's own journal does not know.
 
     If the journal knows a line, a marker in it was there before our run and is content. Otherwise the line may belong
@@ -239,7 +239,7 @@ def strangers_of(session: OpenSession, journal: Journal, form: str | None = None
     """
     found = []
     try:
-        known = rollouts.read(session)[0] if rollouts.is_packed(session) else reading.format_of(session, form)
+        known = rollouts.read(session)[0] if rollouts.is_packed(session) else reading.format_of(session)
         reader = known.reader()
         for _, raw, whole in rollouts.pieces(session):
             digest = sha256(raw).digest() if whole and PREFIX_BYTES in raw else b""
@@ -324,14 +324,13 @@ def may_know(journal: Journal | None, strangers: Sequence[Stranger]) -> bool:
     return bool(strangers) and (journal is None or len(unnamed_in(journal, strangers)) < len(strangers))
 
 
-def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: str | None = None) -> None:
+def refuse_if_marked(stored: reading.Stored, policy: Policy) -> None:
     """Raise Refused if a session without a journal has markers: it was moved, copied or forked."""
-    strangers = strangers_of(session, Journal(), form)
+    session, store = stored.session, stored.store
+    strangers = strangers_of(session, Journal())
     if not strangers:
         return
-    relatives = [
-        each for each in relatives_of(session, policy, form) if len(unknown_to(strangers, each)) < len(strangers)
-    ]
+    relatives = [each for each in relatives_of(session, policy) if len(unknown_to(strangers, each)) < len(strangers)]
     unknown = unknown_to(strangers, *relatives)
     nameless = sum(not each.reference for each in unknown)
     # The error starts with the full path, so later paths in the same folder are shortened.
@@ -349,7 +348,7 @@ def refuse_if_marked(session: OpenSession, store: Store, policy: Policy, form: s
         ways.append(f"The originals of {known} are in the store of {places}: {again} puts them back.")
         if not all(os.path.lexists(each.session) for each in relatives):
             ways.append(f"If it was renamed, rename its two files too, to {files}; then a restore is exact.")
-    for place in [each.place for each in packed_kin(session, form)] if nameless < len(unknown) else ():
+    for place in [each.place for each in packed_kin(session)] if nameless < len(unknown) else ():
         why = ": the session that it is a fork, copy or continuation of is packed"
         back = f"'sessioncompress unpack {quote(str(place))}' brings it back with its originals"
         ways.append(f"Move this one away; {back}." if place == session.path else f"{back}; then run this again.")

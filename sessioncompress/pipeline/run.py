@@ -26,7 +26,6 @@ from sessioncompress.pipeline.usage import answers, characters_per_token
 from sessioncompress.policy.model import BALANCED, Policy, Rule, differences
 from sessioncompress.store.commit import CountingSink, Finished, Rewrite
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import Store
 from sessioncompress.store.originals import Committed, OriginalsReader
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, RunKind, RunRecord, decode, readable, sealed
 
@@ -55,9 +54,7 @@ def is_judged(policy: Policy) -> bool:
     return policy.budget.rule is not Rule.SIZE or policy.log_file is not None
 
 
-def not_due(
-    known: Known, policy: Policy, budget: BudgetStats | None, *, force: bool, form: str | None
-) -> tuple[Status, str] | None:
+def not_due(known: Known, policy: Policy, budget: BudgetStats | None, *, force: bool) -> tuple[Status, str] | None:
     """Return the status and reason if nothing is due in a session, else None. With `force`, it is always due."""
     if reason := triage.may_be_cached(known.session.stat, policy):
         return Status.SKIPPED, reason
@@ -74,7 +71,7 @@ def not_due(
         return None
     if reason := triage.too_small(known.session.size, policy, force=force):
         return Status.SKIPPED, reason
-    if force or form is not None:
+    if force or known.session.forced is not None:
         return None
     reason = triage.settled(known.session.path, policy, known.session.stat, turns_counted=True)
     return (Status.UNCHANGED, reason) if reason else None
@@ -98,14 +95,13 @@ _LITTLE = 0.25
 class RunOptions(NamedTuple):
     """The parameters of a run. `run_id` identifies the command's run over all its sessions.
 
-    `dry_run` changes nothing, `force` accepts any gain, and `form` sets the format.
+    `dry_run` changes nothing, and `force` accepts any gain.
     """
 
     policy: Policy
     run_id: str
     dry_run: bool = False
     force: bool = False
-    form: str | None = None
 
 
 class _Attempt(NamedTuple):
@@ -129,9 +125,9 @@ class Run:
     `policy` is the effective policy; it differs from the requested one if a rule changed it.
     """
 
-    def __init__(self, known: Known, store: Store, asked: RunOptions, policy: Policy) -> None:
+    def __init__(self, known: Known, asked: RunOptions, policy: Policy) -> None:
         self._known, self._session, self._journal = known, known.session, known.journal
-        self._store = store
+        self._store = known.store
         self._asked = asked
         self._policy = policy
         self._where = str(known.session.path)
@@ -144,7 +140,7 @@ class Run:
             # Imported here because few sessions hold markers.
             from sessioncompress.pipeline.relatives import strangers_of
 
-            found = strangers_of(self._session, self._journal, self._asked.form)
+            found = strangers_of(self._session, self._journal)
             self._strangers, self._strange_calls = len(found), sum(each.key[1] is Kind.ARGUMENT for each in found)
 
     def left_alone(self, status: Status, reason: str) -> CompressionStats:

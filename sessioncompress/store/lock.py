@@ -41,6 +41,8 @@ class OpenSession:
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
         self.pointers = Pointers()
+        self.forced: str | None = None
+        """The name of the format that the user chose; else its content tells."""
         self._fds: list[int] = []
         self.adopt(fd)
 

@@ -52,7 +52,7 @@ def steps() -> list[Step]:
 
 def steps_in(path: Path) -> list[Step]:
     with open_session(path, writing=False) as session:
-        known = reading.read_session(session, load(store_in(path).journal))
+        known = reading.read_session(reading.Stored(session, store_in(path), load(store_in(path).journal)))
         return list(_steps(known.form.name, known.survey))
 
 
