@@ -18,7 +18,7 @@ from sessioncompress.operations import log
 from sessioncompress.operations.history import written_by
 from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.reading import Known, Stored
-from sessioncompress.pipeline.run import Run, RunOptions, is_judged, judge, not_due, with_pruning
+from sessioncompress.pipeline.run import Run, RunOptions, is_judged, not_due, with_pruning
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status, imitated, to_json
 from sessioncompress.policy.model import BALANCED, Budget, Policy, Rule
 from sessioncompress.store import git
@@ -99,6 +99,9 @@ def rehearse(known: Known, policy: Policy, *, force: bool = False) -> Compressio
 
 def judge_open(known: Known, policy: Policy, *, to_compact: bool = False) -> BudgetStats:
     """Judge a session by its budget; with `to_compact`, decide whether a checkpoint is due."""
+    # Imported here, as below, because few policies set a rule.
+    from sessioncompress.pipeline.budget import judged
+
     path, found = known.session.path, known.session.stat
     settled = (
         "" if known.session.forced or has_leftovers(path) else triage.settled(path, policy, found, turns_counted=True)
@@ -107,7 +110,7 @@ def judge_open(known: Known, policy: Policy, *, to_compact: bool = False) -> Bud
     prunes = policy.prune.enabled or not (to_compact and policy.budget.rule is Rule.DELIBERATE)
 
     saves = partial(_run_saves, known, policy, prunes=prunes)
-    return judge(known, policy, saves, settled=settled, to_compact=to_compact)
+    return judged(known, policy, saves, settled=settled, to_compact=to_compact)
 
 
 def _run_saves(known: Known, policy: Policy, *, prunes: bool) -> int:
@@ -163,8 +166,9 @@ def _compress_known(known: Known, asked: RunOptions) -> CompressionStats:
     refuse_in_merge(known)
     budget = None
     if is_judged(asked.policy):
-        saves = partial(_run_saves, known, asked.policy, prunes=True)
-        budget = judge(known, asked.policy, saves)
+        from sessioncompress.pipeline.budget import judged
+
+        budget = judged(known, asked.policy, partial(_run_saves, known, asked.policy, prunes=True))
     policy = with_pruning(asked.policy, budget)
     run = Run(known, asked, policy)
     if settled := not_due(known, asked.policy, budget, force=asked.force):

@@ -21,12 +21,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sessioncompress.core import text
-from sessioncompress.core.lines import EVERY, Survey, messages_of, tokens_of, turns_of
+from sessioncompress.core.lines import EVERY, messages_of, tokens_of, turns_of
 from sessioncompress.core.text import KB
+from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.summary import LINES, TURNS, BudgetStats, is_since, noted
-from sessioncompress.pipeline.usage import ANY, Answers, characters_per_token, limits_of
+from sessioncompress.pipeline.usage import ANY, answers, characters_per_token, limits_of
 from sessioncompress.policy.model import Budget, Limits, Policy, Rule
-from sessioncompress.store.records import RunRecord
 
 _DID_NOT_FIT = re.compile(
     r"resource_exhausted|context[ _]length|context[ _](?:window|size)|prompt (?:is )?too long|prompt length is"
@@ -214,41 +214,31 @@ def decide_on_compacting(situation: Situation, policy: Policy) -> Decision:
 
 
 def judged(
-    read: Survey,
-    answers: Answers,
-    run: RunRecord | None,
-    policy: Policy,
-    pruning_saves: Callable[[], int],
-    *,
-    path: str,
-    form: str,
-    settled: str = "",
-    to_compact: bool = False,
+    known: Known, policy: Policy, pruning_saves: Callable[[], int], *, settled: str = "", to_compact: bool = False
 ) -> BudgetStats:
-    """Judge a session against its budget after `run`, its newest run.
+    """Judge a session against its budget.
 
-    `pruning_saves` returns how many tokens pruning would save the model; only some rules call it. With `to_compact`,
-    decide whether a checkpoint is due.
+    `pruning_saves` returns how many tokens pruning would save the model; only some rules call it. `settled` is the
+    result of triage.settled(). With `to_compact`, decide whether a checkpoint is due.
     """
-    if run is not None and run.restored:
-        run = None
-    newest = next((each for each in reversed(answers.answers) if each.usage), None)
-    is_stale = newest is not None and (answers.behind is None or not is_since(newest, run))
+    read, run, found = known.survey, known.journal.last_run, answers(known.survey)
+    newest = next((each for each in reversed(found.answers) if each.usage), None)
+    is_stale = newest is not None and (found.behind is None or not is_since(newest, run))
     recorded = newest.usage.context if newest and newest.usage else None
-    model = next((each.model for each in reversed(answers.answers) if each.model), "")
+    model = next((each.model for each in reversed(found.answers) if each.model), "")
     each = characters_per_token(model)
     estimated = tokens_of(read, each)
     limits = limits_of(model, policy.budget.models)
     source = "policy" if limits in policy.budget.models else "fallback" if limits.pattern == ANY else "table"
-    if source != "policy" and (window := next((each.window for each in reversed(answers.answers) if each.window), 0)):
+    if source != "policy" and (window := next((each.window for each in reversed(found.answers) if each.window), 0)):
         limits, source = Limits(limits.pattern, window, min(limits.output, window)), "session"
     turns = turns_of(read)
     ran_at = None if run is None else text.said_time(run.at)
-    last = answers.answers[-1] if answers.answers else None
+    last = found.answers[-1] if found.answers else None
     situation = Situation(
         size=read.size,
         turns=turns,
-        tokens=estimated if recorded is None or is_stale else recorded + (answers.behind or 0),
+        tokens=estimated if recorded is None or is_stale else recorded + (found.behind or 0),
         model=limits,
         messages=messages_of(read),
         since_turns=None if run is None else max(turns - noted(run, TURNS), 0),
@@ -262,8 +252,8 @@ def judged(
     )
     action, reason = (decide_on_compacting if to_compact else decide)(situation, policy)
     return BudgetStats(
-        path,
-        form,
+        str(known.session.path),
+        known.form.name,
         policy.budget.rule.value,
         action.value,
         reason,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -22,31 +22,12 @@ from sessioncompress.pipeline.plan import Plan, check, in_question, plan
 from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.rewrite import Applied, names_of_results, rewrite
 from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
-from sessioncompress.pipeline.usage import answers, characters_per_token
+from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import BALANCED, Policy, Rule, differences
 from sessioncompress.store.commit import CountingSink, Finished, Rewrite
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.originals import Committed, OriginalsReader
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, RunKind, RunRecord, decode, readable, sealed
-
-
-def judge(
-    known: Known, policy: Policy, saves: Callable[[], int], *, settled: str = "", to_compact: bool = False
-) -> BudgetStats:
-    """Judge a session against its budget. `saves` returns the tokens that pruning would save the model.
-
-    `settled` is the result of triage.settled(). For `to_compact` see judged().
-    """
-    # Imported here, as below, because few policies set a rule.
-    from sessioncompress.pipeline.budget import judged
-
-    found = answers(known.survey)
-    run = known.journal.runs[-1] if known.journal.runs else None
-    if run is not None and known.journal.has_checkpoint:
-        # A restore doesn't undo this: usage from before the checkpoint doesn't describe the next request.
-        run = run._replace(restored=False)
-    path, form = str(known.session.path), known.form.name
-    return judged(known.survey, found, run, policy, saves, path=path, form=form, settled=settled, to_compact=to_compact)
 
 
 def is_judged(policy: Policy) -> bool:
@@ -59,6 +40,7 @@ def not_due(known: Known, policy: Policy, budget: BudgetStats | None, *, force: 
     if reason := triage.may_be_cached(known.session.stat, policy):
         return Status.SKIPPED, reason
     if policy.budget.rule is not Rule.SIZE:
+        # Imported here, as below, because few policies set a rule.
         from sessioncompress.pipeline.budget import Action
 
         # After a checkpoint, the lines it summarizes can go, even if the model now reads little.

@@ -208,10 +208,7 @@ def is_since(answer: Answer, run: RunRecord | None) -> bool:
 
 def recorded_now(newest: Answer, journal: Journal) -> int | None:
     """Return the agent's recorded usage of the session as of now, or None if none is newer than the last run."""
-    run = journal.runs[-1] if journal.runs else None
-    if run is not None and run.restored and not journal.has_checkpoint:
-        run = None
-    return newest.usage.context if newest.usage and is_since(newest, run) else None
+    return newest.usage.context if newest.usage and is_since(newest, journal.last_run) else None
 
 
 def uncached(view: View, planned: Plan, applied: Applied, each: float) -> int:

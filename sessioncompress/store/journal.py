@@ -417,6 +417,15 @@ class Journal:
         return any(not each.ended for each in self.checkpoints)
 
     @property
+    def last_run(self) -> RunRecord | None:
+        """The newest run; None before the first, and if a restore undid all.
+
+        A checkpoint is not undone: usage from before it doesn't describe the next request.
+        """
+        newest = self.runs[-1] if self.runs else None
+        return None if newest is not None and newest.restored and not self.has_checkpoint else newest
+
+    @property
     def left(self) -> int:
         """The number of old lines that summaries in the session replaced; a document's part counts as one line."""
         standing = [each for each in self.checkpoints if not each.ended]

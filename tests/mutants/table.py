@@ -156,8 +156,8 @@ MUTANTS = (
     *_in("pipeline/budget.py", "tests/unit/pipeline/test_judge.py")(
         (
             "a request from before a run counts",
-            "answers.behind is None or not is_since(newest, run)",
-            "answers.behind is None",
+            "found.behind is None or not is_since(newest, run)",
+            "found.behind is None",
         ),
     ),
     *_in("operations/log.py", "tests/cli/test_budget.py::test_nothing_is_added_to_what_is_no_log")(
@@ -478,8 +478,14 @@ MUTANTS = (
     *_in("operations/compact.py", _DUE)(
         ("a session is compacted that is not due", "or _not_due(self._budget)", ""),
     ),
+    *_in("store/journal.py", _DUE)(
+        (
+            "what was recorded counts behind a checkpoint",
+            "newest.restored and not self.has_checkpoint",
+            "(newest.restored or self.has_checkpoint)",
+        ),
+    ),
     *_in("pipeline/run.py", _DUE)(
-        ("what was recorded counts behind a checkpoint", "run = run._replace(restored=False)", "run = None"),
         ("what a checkpoint stands for waits", "due = force or follows_checkpoint", "due = force"),
     ),
     # A checkpoint: its check, the order in which it is written, and how it comes out.

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
 from sessioncompress.core import text
 from sessioncompress.core.model import Answer, Usage
-from sessioncompress.pipeline.budget import judged
+from sessioncompress.formats import table
+from sessioncompress.pipeline import budget
+from sessioncompress.pipeline.reading import Known, RewrittenLines
 from sessioncompress.pipeline.summary import BudgetStats
 from sessioncompress.pipeline.usage import Answers
 from sessioncompress.policy.model import BALANCED, Budget, Limits, Policy
+from sessioncompress.store.journal import Journal
+from sessioncompress.store.layout import store_in
+from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.records import RunRecord
 from tests.support.build import PiSession
 from tests.support.runs import survey_of
@@ -37,8 +44,14 @@ def judge(
     found: tuple[Answer, ...], last: RunRecord | None = None, policy: Policy = BALANCED, behind: int | None = 0
 ) -> BudgetStats:
     """Judge a small session with other answers than its own."""
-    read = survey_of(session())
-    return judged(read, Answers(found, behind), last, policy, lambda: 7, path="s.jsonl", form="pi")
+    made, journal, path = session(), Journal(), Path("s.jsonl")
+    journal.runs += [last] if last else []
+    open_ = cast(OpenSession, SimpleNamespace(path=path))
+    read, rewritten = survey_of(made), RewrittenLines(journal)
+    known = Known(open_, store_in(path), journal, table.format_named("pi"), "", read, rewritten, True, Answer())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(budget, "answers", lambda _: Answers(found, behind))
+        return budget.judged(known, policy, lambda: 7)
 
 
 ANSWER = Answer(1, "claude-opus-4-5", Usage(100, 5, 30, 10), at=NOW * 1000)
