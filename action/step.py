@@ -25,7 +25,7 @@ from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations import wording
 from sessioncompress.operations.batch import worst
 from sessioncompress.operations.compact import CompactStats
-from sessioncompress.pipeline.summary import CompressionStats, Status
+from sessioncompress.pipeline.stats import CompressionStats, Status
 from sessioncompress.store.layout import store_in
 
 COMMAND = Path(sys.executable).parent / "sessioncompress"

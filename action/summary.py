@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sessioncompress.core.text import counted, kb, printable, smaller
 from sessioncompress.operations.compact import CompactStats
-from sessioncompress.pipeline.summary import CompressionStats, Status
+from sessioncompress.pipeline.stats import CompressionStats, Status
 
 MOST_ROWS = 200
 """A summary of over 1 MiB is not shown at all."""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     )
     from sessioncompress.operations.show import Shown, show
     from sessioncompress.operations.verify import VerifyStats, verify_session
-    from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
+    from sessioncompress.pipeline.stats import BudgetStats, CompressionStats, Status
     from sessioncompress.policy.model import PRESETS, Budget, Compact, CutRule, Limits, Placeholder, Policy, Prune, Rule
     from sessioncompress.policy.sources import policy_for
 
@@ -60,7 +60,7 @@ _HOMES = {
     "operations.show": ("Shown", "show"),
     "operations.sessions": ("Selection", "Session", "SessionStats", "budget_session", "inspect_session", "sessions"),
     "operations.verify": ("VerifyStats", "verify_session"),
-    "pipeline.summary": ("BudgetStats", "CompressionStats", "Status"),
+    "pipeline.stats": ("BudgetStats", "CompressionStats", "Status"),
     "policy.model": ("PRESETS", "Budget", "Compact", "CutRule", "Limits", "Placeholder", "Policy", "Prune", "Rule"),
     "policy.sources": ("policy_for",),
 }

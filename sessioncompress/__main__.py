@@ -40,6 +40,7 @@ def nothing_due(arguments: Sequence[str]) -> bool:
     from sessioncompress.core.text import file_line, files_line, printable, reasons_lines
     from sessioncompress.errors import SessionCompressError
     from sessioncompress.pipeline import triage
+    from sessioncompress.pipeline.stats import Status
     from sessioncompress.policy.sources import Policies
 
     warnings: list[str] = []
@@ -53,13 +54,13 @@ def nothing_due(arguments: Sequence[str]) -> bool:
         if said is None or warnings:
             return False
         status, reason = said
-        if triage.has_places(path) or (status == triage.SKIPPED and not triage.is_plainly_session(path)):
+        if triage.has_places(path) or (status == Status.SKIPPED and not triage.is_plainly_session(path)):
             return False
         found.append((status, reason))
     lines = [file_line(printable(str(Path(names[0]))), *found[0])]
     if len(names) > 1:
         statuses = [status for status, _ in found]
-        numbers = {status: statuses.count(status) for status in (triage.UNCHANGED, triage.SKIPPED)}
+        numbers = {status.value: statuses.count(status) for status in (Status.UNCHANGED, Status.SKIPPED)}
         lines = [*map(printable, reasons_lines(found)), files_line(len(found), numbers)]
     sys.stdout.write("\n".join([*lines, ""]))
     return True

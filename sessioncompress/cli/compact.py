@@ -30,7 +30,7 @@ from sessioncompress.operations.goals import Goal, GoalSource, Method, question,
 from sessioncompress.operations.sessions import Session
 from sessioncompress.operations.wording import compact_line, sending
 from sessioncompress.pipeline.discover import Found
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.pipeline.triage import SWITCHED_OFF
 from sessioncompress.policy.model import Rule
 from sessioncompress.policy.sources import Policies

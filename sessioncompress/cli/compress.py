@@ -19,17 +19,17 @@ from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations.batch import PASSED_OVER
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.discover import Found, is_folder
+from sessioncompress.pipeline.stats import CompressionStats, Status
 from sessioncompress.store.layout import store_at
 
 if TYPE_CHECKING:
     from sessioncompress.operations.database import DatabaseStats
     from sessioncompress.operations.sessions import Session
-    from sessioncompress.pipeline.summary import CompressionStats
     from sessioncompress.policy.model import Policy
     from sessioncompress.policy.sources import Policies
 
 
-class Compress(SessionCommand["CompressionStats"]):
+class Compress(SessionCommand[CompressionStats]):
     """Make sessions smaller, in place."""
 
     changes = compresses = urls = True
@@ -101,7 +101,7 @@ class Compress(SessionCommand["CompressionStats"]):
             skipped = cloud.skip(found, policy, force=self.given.force)
         if skipped is None:
             return None
-        is_known = skipped.status == triage.UNCHANGED
+        is_known = skipped.status == Status.UNCHANGED
         if not found.named and not is_known:
             return skipped
         # Open the file if the user named it, as it may not be a session, or if the agent's offsets into it need repair.
@@ -120,8 +120,6 @@ class Compress(SessionCommand["CompressionStats"]):
         return all(self.policies.of(each.path).keep_backup for each in found if each.error is None)
 
     def failure(self, path: str, status: str, reason: str, code: int) -> CompressionStats:
-        from sessioncompress.pipeline.summary import CompressionStats, Status
-
         return CompressionStats(path, status=Status(status), reason=reason, exit_code=code)
 
     def words(self, stats: CompressionStats) -> Words:

@@ -21,6 +21,7 @@ from sessioncompress.core.text import counted, listed, printable, reasons_lines,
 from sessioncompress.errors import InUse, SessionCompressError, UsageError
 from sessioncompress.operations import batch
 from sessioncompress.pipeline.discover import Found, compressed, names_rows
+from sessioncompress.pipeline.stats import to_json
 from sessioncompress.store.layout import holds, rows_of, store_at
 
 if TYPE_CHECKING:
@@ -205,8 +206,6 @@ class SessionCommand(Generic[S]):
 
     def file(self, stats: S) -> dict[str, Any]:
         """Return the --json entry of a session."""
-        from sessioncompress.pipeline.summary import to_json
-
         return to_json(stats)
 
     def document(self, done: Done[S]) -> dict[str, Any]:
@@ -278,8 +277,6 @@ class SessionCommand(Generic[S]):
         if self.chosen.as_json:
             head: dict[str, Any] = {"schema": f"sessioncompress.{type(self).__name__.lower()}/1"}
             if self.databases:
-                from sessioncompress.pipeline.summary import to_json
-
                 head["databases"] = [to_json(each) for each in self.databases]
             output.echo_json(head | self.document(done))
         else:

@@ -19,7 +19,7 @@ from sessioncompress.core.text import printable, quote
 from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Refused, failing
 from sessioncompress.operations import batch, wording
 from sessioncompress.pipeline import discover, triage
-from sessioncompress.pipeline.summary import CompressionStats
+from sessioncompress.pipeline.stats import CompressionStats
 from sessioncompress.store import folder, git
 from sessioncompress.store.disk import BUFFER
 from sessioncompress.store.layout import JOURNAL, Store, holds, store_at

@@ -23,7 +23,7 @@ from sessioncompress.operations.history import history as histories
 from sessioncompress.operations.sessions import title_of
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.reading import refuse_unless_session
-from sessioncompress.pipeline.summary import Status, to_json
+from sessioncompress.pipeline.stats import Status, to_json
 from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sources import Policies
 from sessioncompress.store import git

@@ -32,7 +32,7 @@ from sessioncompress.operations import wording
 from sessioncompress.operations.sessions import ListedSession, SessionStats, Share
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.discover import Found
-from sessioncompress.pipeline.summary import BudgetStats
+from sessioncompress.pipeline.stats import BudgetStats
 
 if TYPE_CHECKING:
     from sessioncompress.operations.database import DatabaseStats

@@ -18,7 +18,7 @@ from sessioncompress.operations import summarizer
 from sessioncompress.operations.branch import BranchStats, places, summarize_branch
 from sessioncompress.operations.handoff import handoff_session, refuse_taken
 from sessioncompress.operations.wording import author, sending
-from sessioncompress.pipeline.summary import Status, Summarized, to_json
+from sessioncompress.pipeline.stats import Status, Summarized, to_json
 from sessioncompress.policy.model import Policy, Summarizer
 
 SCHEMA = "sessioncompress.branch-summary/1"

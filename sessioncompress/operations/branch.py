@@ -20,7 +20,7 @@ from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.operations.old_part import WENT_ON, OldPart
 from sessioncompress.operations.user_commands import CANCELED, others_sum_up, summed_up, tell_after
 from sessioncompress.pipeline import triage
-from sessioncompress.pipeline.summary import Status, Summarized
+from sessioncompress.pipeline.stats import Status, Summarized
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store.records import RunKind
 

@@ -26,7 +26,7 @@ from sessioncompress.errors import (
 from sessioncompress.formats.table import FIRST_BYTES, may_be_session
 from sessioncompress.operations.batch import Sized
 from sessioncompress.pipeline.discover import NEVER, Found, Globs, Remote
-from sessioncompress.pipeline.summary import CompressionStats, Status
+from sessioncompress.pipeline.stats import CompressionStats, Status
 from sessioncompress.pipeline.triage import too_small
 from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sources import Policies

@@ -29,9 +29,9 @@ from sessioncompress.operations.old_part import WENT_ON, Latest, OldPart, find_l
 from sessioncompress.operations.summarizer import Answered
 from sessioncompress.operations.user_commands import CANCELED, others_sum_up, summed_up, tell_after
 from sessioncompress.pipeline import triage
-from sessioncompress.pipeline.budget import Action
 from sessioncompress.pipeline.relatives import strangers_of
-from sessioncompress.pipeline.summary import LINES, BudgetStats, Status, Summarized, noted, recorded_now, to_json
+from sessioncompress.pipeline.stats import Action, BudgetStats, Status, Summarized, to_json
+from sessioncompress.pipeline.summary import LINES, noted, recorded_now
 from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
 from sessioncompress.store.layout import last_line, store_at
 from sessioncompress.store.records import RunKind, RunRecord, decode

@@ -19,7 +19,8 @@ from sessioncompress.operations.history import written_by
 from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.reading import Known, Stored
 from sessioncompress.pipeline.run import Run, RunOptions, is_judged, not_due, with_pruning
-from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status, imitated, to_json
+from sessioncompress.pipeline.stats import BudgetStats, CompressionStats, Status, to_json
+from sessioncompress.pipeline.summary import imitated
 from sessioncompress.policy.model import BALANCED, Budget, Policy, Rule
 from sessioncompress.store import git
 from sessioncompress.store.journal import Journal

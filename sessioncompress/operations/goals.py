@@ -25,8 +25,7 @@ from sessioncompress.operations.compress import judge_open
 from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.operations.old_part import find_latest, said
 from sessioncompress.pipeline import triage
-from sessioncompress.pipeline.budget import Action
-from sessioncompress.pipeline.summary import BudgetStats
+from sessioncompress.pipeline.stats import Action, BudgetStats
 from sessioncompress.policy.file import SECTION
 from sessioncompress.policy.model import Compact, CutRule, Policy
 from sessioncompress.store import disk

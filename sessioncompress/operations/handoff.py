@@ -16,7 +16,7 @@ from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.operations.goals import Goal, found_in
 from sessioncompress.operations.old_part import OldPart
 from sessioncompress.operations.user_commands import CANCELED, summed_up, tell_after
-from sessioncompress.pipeline.summary import Status, Summarized
+from sessioncompress.pipeline.stats import Status, Summarized
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import disk
 

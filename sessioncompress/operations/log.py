@@ -14,7 +14,7 @@ import orjson
 
 from sessioncompress.core import VERSION, text
 from sessioncompress.errors import FileFailed, failing
-from sessioncompress.pipeline.summary import BudgetStats
+from sessioncompress.pipeline.stats import BudgetStats
 from sessioncompress.policy.file import to_mapping
 from sessioncompress.policy.model import Policy
 from sessioncompress.store.disk import appending

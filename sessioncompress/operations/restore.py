@@ -29,7 +29,7 @@ from sessioncompress.operations.verify import ChangedLine, Since, since_runs, to
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.discover import is_database
 from sessioncompress.pipeline.reading import RewrittenLines, Stored
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.commit import Rewrite

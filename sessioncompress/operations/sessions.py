@@ -30,7 +30,7 @@ from sessioncompress.formats.base import Format, Head
 from sessioncompress.operations.compress import compress_session, judge_open, refuse_in_merge, rehearse, rehearse_open
 from sessioncompress.pipeline import reading, rollouts, triage
 from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, Search, discover, is_folder, is_younger
-from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
+from sessioncompress.pipeline.stats import Action, BudgetStats, CompressionStats, Status
 from sessioncompress.policy.model import BALANCED, Policy, Rule
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import FOLDER, lines_of, store_at, store_of
@@ -472,9 +472,6 @@ def inspect_session(path: Path | str, policy: Policy = BALANCED, *, form: str | 
 
 def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> BudgetStats:
     """Judge a session by a policy's rule. `form` as in compress_session(). Raises SessionCompressError."""
-    # Imported here because other commands rarely need it.
-    from sessioncompress.pipeline.budget import Action
-
     with reading.opened(Path(path), writing=False, form=form) as session:
         # A judgment needs no original, so the store is not checked.
         store = store_of(session.path, policy)

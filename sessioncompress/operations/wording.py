@@ -25,7 +25,7 @@ from sessioncompress.core.text import (
     strangers,
 )
 from sessioncompress.operations.batch import PASSED_OVER
-from sessioncompress.pipeline.summary import CompressionStats, Status, to_json
+from sessioncompress.pipeline.stats import CompressionStats, Status, to_json
 
 if TYPE_CHECKING:
     from sessioncompress.operations.compact import CompactStats

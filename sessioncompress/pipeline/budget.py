@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from enum import StrEnum
 from functools import cached_property
 
 from msgspec import Struct
@@ -24,7 +23,8 @@ from sessioncompress.core import text
 from sessioncompress.core.lines import EVERY, messages_of, tokens_of, turns_of
 from sessioncompress.core.text import KB
 from sessioncompress.pipeline.reading import Known
-from sessioncompress.pipeline.summary import LINES, TURNS, BudgetStats, is_since, noted
+from sessioncompress.pipeline.stats import Action, BudgetStats
+from sessioncompress.pipeline.summary import LINES, TURNS, is_since, noted
 from sessioncompress.pipeline.usage import ANY, answers, characters_per_token, limits_of
 from sessioncompress.policy.model import Budget, Limits, Policy, Rule
 
@@ -41,15 +41,6 @@ _SLOWED_DOWN = re.compile(r"rate.?limit|too many requests|throttl", re.IGNORECAS
 
 _TOO_MANY = re.compile(r"\b429\b")
 _QUOTA = re.compile("quota", re.IGNORECASE)
-
-
-class Action(StrEnum):
-    """The decision of a rule."""
-
-    NONE = "none"
-    COMPRESS = "compress"
-    PRUNE = "prune"
-    COMPACT = "compact"
 
 
 Decision = tuple[Action, str]

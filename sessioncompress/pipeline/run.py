@@ -21,7 +21,7 @@ from sessioncompress.pipeline import summary, triage
 from sessioncompress.pipeline.plan import Plan, check, in_question, plan
 from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.rewrite import Applied, names_of_results, rewrite
-from sessioncompress.pipeline.summary import BudgetStats, CompressionStats, Status
+from sessioncompress.pipeline.stats import Action, BudgetStats, CompressionStats, Status
 from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import BALANCED, Policy, Rule, differences
 from sessioncompress.store.commit import CountingSink, Finished, Rewrite
@@ -40,9 +40,6 @@ def not_due(known: Known, policy: Policy, budget: BudgetStats | None, *, force: 
     if reason := triage.may_be_cached(known.session.stat, policy):
         return Status.SKIPPED, reason
     if policy.budget.rule is not Rule.SIZE:
-        # Imported here, as below, because few policies set a rule.
-        from sessioncompress.pipeline.budget import Action
-
         # After a checkpoint, the lines it summarizes can go, even if the model now reads little.
         follows_checkpoint = known.journal.has_checkpoint and known.journal.runs[-1].writes_checkpoint
         due = force or follows_checkpoint
@@ -63,8 +60,6 @@ def with_pruning(policy: Policy, budget: BudgetStats | None) -> Policy:
     """Return the policy for a decision: enables pruning if the rule asks for it, even if the policy disables it."""
     if budget is None or policy.prune.enabled or policy.budget.rule is Rule.SIZE:
         return policy
-    from sessioncompress.pipeline.budget import Action
-
     if budget.decision not in (Action.PRUNE, Action.COMPACT):
         return policy
     return replace(policy, prune=replace(policy.prune, enabled=True))

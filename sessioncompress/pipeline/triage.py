@@ -7,21 +7,15 @@ import stat
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sessioncompress.core import VERSION
-from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.core.text import CHARACTERS_PER_TOKEN, KB, counted, kb
 from sessioncompress.errors import failing
 from sessioncompress.formats import table
+from sessioncompress.pipeline.stats import CompressionStats, Status
 from sessioncompress.policy.model import Policy, Rule, differences
 from sessioncompress.store.layout import has_leftovers, last_line, size_of, store_at
 
-if TYPE_CHECKING:
-    from sessioncompress.pipeline.summary import CompressionStats
-
-SKIPPED = "skipped"
-UNCHANGED = "unchanged"
 SWITCHED_OFF = "switched off by the policy (enabled: false)"
 
 
@@ -30,15 +24,13 @@ def skip(path: Path, policy: Policy, *, force: bool, form: str | None = None) ->
     said = not_due(path, policy, force=force, form=form)
     if said is None:
         return None
-    from sessioncompress.pipeline.summary import CompressionStats, Status
-
     status, reason = said
     size = path.lstat().st_size
     files = store_at(path, policy)
     originals = size_of(files.originals) or 0
     return CompressionStats(
         str(path),
-        status=Status(status),
+        status=status,
         reason=reason,
         original_size=size,
         compressed_size=size,
@@ -47,19 +39,19 @@ def skip(path: Path, policy: Policy, *, force: bool, form: str | None = None) ->
     )
 
 
-def not_due(path: Path, policy: Policy, *, force: bool, form: str | None = None) -> tuple[str, str] | None:
+def not_due(path: Path, policy: Policy, *, force: bool, form: str | None = None) -> tuple[Status, str] | None:
     """Return the status and reason of a file with nothing due, or None if it must be opened to know."""
     with failing(path):
         found = path.lstat()
     if not stat.S_ISREG(found.st_mode):
         return None
     if not policy.enabled:
-        return SKIPPED, SWITCHED_OFF
+        return Status.SKIPPED, SWITCHED_OFF
     reason = too_small(found.st_size, policy, force=force) if policy.every_turns is None else ""
     reason = reason or may_be_cached(found, policy)
-    said = (SKIPPED, reason) if reason else None
+    said = (Status.SKIPPED, reason) if reason else None
     if not reason and not force and form is None and (reason := settled(path, policy, found)):
-        said = UNCHANGED, reason
+        said = Status.UNCHANGED, reason
     with failing(path):
         # Leftovers make a run open the session; it picks them up before it asks again.
         return None if said and has_leftovers(path) else said
@@ -72,6 +64,8 @@ def estimate(path: Path, agent: str, size: int, policy: Policy) -> int:
     """
     # Imported here because a run needs no estimate.
     import orjson
+
+    from sessioncompress.core.marker import PREFIX_BYTES
 
     # No shares were measured for other settings. They don't apply either if markers show that a store was forgotten.
     if differences(policy).keys() - {"backupDir", "commitOriginals", "idleSeconds", "compact"}:

@@ -17,7 +17,7 @@ from sessioncompress.core.checkpoint import Say, Summary, Utterance
 from sessioncompress.errors import Refused
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Compact
 from tests.support import long
 from tests.support.branched import branched

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 from msgspec.structs import replace
 
 from sessioncompress.operations.compact import compact_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Compact, CutRule
 from tests.support import texts
 from tests.support.chats import ChatSession

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from sessioncompress.cli import sessions
-from sessioncompress.pipeline.summary import BudgetStats
+from sessioncompress.pipeline.stats import BudgetStats
 from tests.cli.test_cli import document, here, one, policy, run
 from tests.support import texts
 from tests.support.build import PiSession, dice

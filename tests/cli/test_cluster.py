@@ -31,7 +31,7 @@ from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import TOLD_AGAIN, compress_session
 from sessioncompress.operations.history import read_runs
 from sessioncompress.pipeline.discover import Found
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import PRESETS
 from sessioncompress.store.layout import journals_in
 from tests.bench.generate import generate

@@ -13,7 +13,7 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.sessions import inspect_session
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from tests.cli.test_cli import here, run
 from tests.support.runs import EAGER, GREEDY, fixture, snapshot
 from tests.support.session import PiSession

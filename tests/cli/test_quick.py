@@ -12,6 +12,7 @@ import pytest
 
 from sessioncompress.__main__ import nothing_due
 from sessioncompress.pipeline import triage
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store.layout import store_in
 from tests.support import texts
@@ -215,7 +216,7 @@ def test_no_other_command_is_answered(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_what_is_forced_or_named_otherwise_is_due(tmp_path: Path) -> None:
     """A session as the last run left it has nothing due, but whoever forces a run wants it to look."""
     path = tmp_path / _done(tmp_path)[0]
-    assert triage.not_due(path, BALANCED, force=False) == (triage.UNCHANGED, "already compressed, nothing new since")
+    assert triage.not_due(path, BALANCED, force=False) == (Status.UNCHANGED, "already compressed, nothing new since")
     assert triage.not_due(path, BALANCED, force=True) is None
     assert triage.not_due(path, BALANCED, force=False, form="pi") is None
 

@@ -22,7 +22,7 @@ from sessioncompress.formats.table import AGENTS, NAMES, TABLE, below
 from sessioncompress.operations.batch import worst
 from sessioncompress.operations.sessions import Share
 from sessioncompress.operations.verify import ChangedLine
-from sessioncompress.pipeline.summary import CompressionStats, Status
+from sessioncompress.pipeline.stats import CompressionStats, Status
 from sessioncompress.policy.file import KEYS, flat, to_mapping
 from sessioncompress.policy.model import BALANCED, PRESETS
 from tests.docs.pages import (

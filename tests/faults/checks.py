@@ -17,7 +17,7 @@ from sessioncompress.core.model import Protection
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.pipeline.summary import CompressionStats
+from sessioncompress.pipeline.stats import CompressionStats
 from sessioncompress.policy.model import Policy
 from sessioncompress.store.layout import store_in
 from tests.support.runs import EAGER, MTIME, compress_again, disk, entries, snapshot, split, view_of

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.operations.compress import compress_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in

@@ -17,7 +17,7 @@ from sessioncompress.errors import Damaged, Refused, UsageError
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.store.layout import store_in
 from sessioncompress.store.originals import zstd
 from tests.faults.memory import memory_of

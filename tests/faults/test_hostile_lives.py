@@ -15,7 +15,7 @@ from sessioncompress.errors import Refused
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import PRESETS, Policy
 from sessioncompress.store.layout import store_in
 from tests.faults.checks import check_restored

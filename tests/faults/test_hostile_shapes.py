@@ -10,7 +10,7 @@ import pytest
 
 from sessioncompress.errors import NotASession
 from sessioncompress.operations.compress import compress_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Policy
 from tests.faults.checks import Played, check_restored
 from tests.faults.effort import effort

@@ -16,7 +16,7 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.pipeline.summary import CompressionStats, Status
+from sessioncompress.pipeline.stats import CompressionStats, Status
 from sessioncompress.policy.model import Compact, CutRule, Policy
 from sessioncompress.store.layout import store_in
 from tests.faults.effort import effort

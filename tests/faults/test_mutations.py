@@ -12,7 +12,7 @@ import pytest
 from sessioncompress.errors import NotASession
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from tests.faults.effort import effort
 from tests.faults.scenes import NAME
 from tests.support.runs import EAGER, FIXTURES, GREEDY, runs_again, snapshot, split

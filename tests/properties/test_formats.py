@@ -18,7 +18,7 @@ from sessioncompress.formats.base import Format, Head
 from sessioncompress.formats.table import NAMELESS, NAMES, TABLE, agent_folders, agent_roots, format_named, recognizing
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.pipeline.reading import read_line
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from tests.support.runs import (
     EAGER,
     GREEDY,

@@ -24,7 +24,7 @@ from sessioncompress.errors import NotASession
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Placeholder, Policy, Prune
 from tests.support import texts
 from tests.support.blocks import stringify

@@ -21,7 +21,7 @@ from sessioncompress.core import marker
 from sessioncompress.core.model import Kind, Line, Protection
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy
 from sessioncompress.store.layout import store_in
 from tests.bench.generate import generate

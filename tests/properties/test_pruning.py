@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from sessioncompress import PRESETS, compress_session, show
 from sessioncompress.core import marker
 from sessioncompress.core.model import Protection
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Placeholder, Policy, Prune
 from tests.support import texts
 from tests.support.build import OmpSession, PiSession

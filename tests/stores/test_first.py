@@ -18,7 +18,7 @@ from sessioncompress.operations.history import session_runs
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in
 from tests.support.runs import GREEDY, blocks_of, lines_of

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from sessioncompress.operations.compact import CompactStats
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED, Compact
 from tests.support import texts
 from tests.support.chats import ChatSession, GenCodeSession

@@ -34,7 +34,7 @@ from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.plan import Plan, plan
 from sessioncompress.pipeline.reading import survey
 from sessioncompress.pipeline.rewrite import Rewritten, rewrite
-from sessioncompress.pipeline.summary import CompressionStats, Status
+from sessioncompress.pipeline.stats import CompressionStats, Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import machine
 from sessioncompress.store.journal import Journal

@@ -12,7 +12,7 @@ from inputs import Inputs, WrongInputError, arguments, inputs_of, to_compact
 
 from sessioncompress.operations import wording
 from sessioncompress.operations.compact import CompactStats
-from sessioncompress.pipeline.summary import CompressionStats, Status, to_json
+from sessioncompress.pipeline.stats import CompressionStats, Status, to_json
 from sessioncompress.store.layout import store_in
 
 GIVEN = {

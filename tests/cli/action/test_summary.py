@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 from summary import MOST_ROWS, summary
 
-from sessioncompress.pipeline.summary import CompressionStats, Status
+from sessioncompress.pipeline.stats import CompressionStats, Status
 from tests.cli.action.test_step import DONE
 
 KB = 1024

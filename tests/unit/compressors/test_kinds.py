@@ -7,7 +7,7 @@ import pytest
 from sessioncompress.compressors import KINDS
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core.model import Kind, Origin, OurKey
-from sessioncompress.pipeline.summary import CompressionStats
+from sessioncompress.pipeline.stats import CompressionStats
 from tests.support.runs import Held
 
 

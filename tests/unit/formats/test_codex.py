@@ -19,7 +19,7 @@ from sessioncompress.formats.table import head_of
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.reading import read_line
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Policy
 from tests.support import texts
 from tests.support.blocks import stringify

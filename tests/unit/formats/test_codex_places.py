@@ -27,7 +27,7 @@ from sessioncompress.operations.packed import packed_in, unpack_sessions
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.discover import discover
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store.originals import zstd
 from tests.support.codex_home import Home, forked, header, home_in, name_of, ordinals

@@ -13,7 +13,7 @@ from sessioncompress.errors import Damaged, Refused
 from sessioncompress.formats.base import Format
 from sessioncompress.operations.branch import places, summarize_branch
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store.layout import store_in
 from tests.support.branched import branched

@@ -23,7 +23,7 @@ from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import PRESETS, CutRule
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in

@@ -20,7 +20,7 @@ from sessioncompress.operations.goals import Goal
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.operations.wording import at_stake, compact_line
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Policy
 from sessioncompress.store.layout import store_in
 from tests.support.long import FEW, LINES, LONG, NUMBERED, SMALL, grown, pi

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.sessions import budget_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Budget, Compact, Policy, Prune, Rule
 from tests.support.build import PiSession, dice
 from tests.support.long import FEW, LINES, pi

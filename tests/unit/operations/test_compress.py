@@ -24,7 +24,7 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline import plan
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy
 from sessioncompress.store.journal import load

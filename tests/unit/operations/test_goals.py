@@ -13,7 +13,7 @@ from sessioncompress.errors import SessionCompressError
 from sessioncompress.operations import goals
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.goals import Goal, GoalSource, Method
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Budget, CutRule, Limits, Rule
 from tests.support.long import FEW, LONG, pi
 from tests.support.runs import write

@@ -13,7 +13,7 @@ from sessioncompress.operations.branch import summarize_branch
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.handoff import handoff_session, write_new
 from sessioncompress.operations.show import show
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.store.layout import store_in
 from tests.support.branched import branched
 from tests.support.long import FEW, LONG

@@ -17,7 +17,7 @@ from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.jsonl import parse
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.handoff import handoff_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Summarizer
 from sessioncompress.store.layout import FOLDER
 from tests.support.claude import ClaudeSession

@@ -20,7 +20,7 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.store.layout import store_in
 from tests.support import texts
 from tests.support.build import OmpSession, PiSession, ResponsesSession, image

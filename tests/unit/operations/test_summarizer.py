@@ -21,7 +21,7 @@ from openai import AsyncOpenAI
 from sessioncompress.errors import FileFailed, InUse, UsageError
 from sessioncompress.operations import summarizer
 from sessioncompress.operations.compact import CompactStats, compact_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import CutRule, OnFailure, Policy, Protocol, Summarizer
 from tests.support.endpoint import PROSE, Answer, Endpoint, chat
 from tests.support.long import FEW, LONG, pi

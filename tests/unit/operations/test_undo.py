@@ -19,7 +19,7 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.history import RunState, SessionRun, history, session_runs
 from sessioncompress.operations.restore import RestoreStats, restore_session
 from sessioncompress.operations.verify import verify_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import PRESETS, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in

@@ -21,7 +21,7 @@ from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.goals import Goal, Method
 from sessioncompress.operations.handoff import handoff_session
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Policy, Summarizer
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in

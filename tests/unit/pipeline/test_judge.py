@@ -14,7 +14,7 @@ from sessioncompress.core.model import Answer, Usage
 from sessioncompress.formats import table
 from sessioncompress.pipeline import budget
 from sessioncompress.pipeline.reading import Known, RewrittenLines
-from sessioncompress.pipeline.summary import BudgetStats
+from sessioncompress.pipeline.stats import BudgetStats
 from sessioncompress.pipeline.usage import Answers
 from sessioncompress.policy.model import BALANCED, Budget, Limits, Policy
 from sessioncompress.store.journal import Journal

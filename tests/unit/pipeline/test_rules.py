@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.pipeline.budget import Action, Situation, decide, decide_on_compacting, did_not_fit, usable
+from sessioncompress.pipeline.budget import Situation, decide, decide_on_compacting, did_not_fit, usable
+from sessioncompress.pipeline.stats import Action
 from sessioncompress.policy.model import BALANCED, PRESETS, Budget, Limits, Policy, Prune, Rule
 
 WINDOW = Limits("m", 200_000, 64_000)

@@ -17,7 +17,7 @@ from sessioncompress.operations.overview import measure
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.sessions import Session, budget_session, inspect_session, listed
 from sessioncompress.pipeline import triage
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED, Budget, Policy, Rule
 from sessioncompress.store.layout import store_in
 from tests.support import texts
@@ -52,7 +52,7 @@ class Life(NamedTuple):
     def says(self, policy: Policy = POLICY, *, force: bool = False) -> str:
         """Why nothing is due; empty where something may be."""
         status, reason = triage.not_due(self.path, policy, force=force) or ("", "")
-        assert status in ("", triage.UNCHANGED)
+        assert status in ("", Status.UNCHANGED)
         return reason
 
 

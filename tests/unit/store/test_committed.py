@@ -21,7 +21,7 @@ from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.operations.wording import at_stake
 from sessioncompress.pipeline.discover import Found
-from sessioncompress.pipeline.summary import Status
+from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED, Prune
 from sessioncompress.store import git
 from sessioncompress.store.journal import load
