@@ -49,14 +49,11 @@ def nothing_due(arguments: Sequence[str]) -> bool:
     for path in dict.fromkeys(map(Path, names)):
         try:
             said = triage.not_due(path, policies.of(path), force=False)
+            if said is None or warnings or triage.opens_anyway(path, said[0], named=True, mends=True):
+                return False
         except (SessionCompressError, OSError, ValueError):
             return False
-        if said is None or warnings:
-            return False
-        status, reason = said
-        if triage.has_places(path) or (status == Status.SKIPPED and not triage.is_plainly_session(path)):
-            return False
-        found.append((status, reason))
+        found.append(said)
     lines = [file_line(printable(str(Path(names[0]))), *found[0])]
     if len(names) > 1:
         statuses = [status for status, _ in found]

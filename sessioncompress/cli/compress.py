@@ -101,12 +101,8 @@ class Compress(SessionCommand[CompressionStats]):
             skipped = cloud.skip(found, policy, force=self.given.force)
         if skipped is None:
             return None
-        is_known = skipped.status == Status.UNCHANGED
-        if not found.named and not is_known:
-            return skipped
-        # Open the file if the user named it, as it may not be a session, or if the agent's offsets into it need repair.
-        has_places = not self.chosen.rehearses and triage.has_places(found.path)
-        return skipped if not has_places and (is_known or triage.is_plainly_session(found.path)) else None
+        mends = not self.chosen.rehearses
+        return None if triage.opens_anyway(found.path, skipped.status, named=found.named, mends=mends) else skipped
 
     def frees(self, session: Session) -> int | None:
         policy = options.policy_of(session, self.policies)

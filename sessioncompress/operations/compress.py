@@ -58,7 +58,7 @@ def compress_session(
     if form:
         table.format_named(form)
     if (skipped := triage.skip(path, policy, force=force, form=form)) is not None:
-        if named and skipped.status is Status.SKIPPED and not triage.is_plainly_session(path):
+        if triage.opens_anyway(path, skipped.status, named=named, mends=False):
             with reading.opened(path, writing=False, form=form) as session:
                 reading.refuse_unless_session(session)
         if not dry_run:
@@ -104,9 +104,9 @@ def judge_open(known: Known, policy: Policy, *, to_compact: bool = False) -> Bud
     from sessioncompress.pipeline.budget import judged
 
     path, found = known.session.path, known.session.stat
-    settled = (
-        "" if known.session.forced or has_leftovers(path) else triage.settled(path, policy, found, turns_counted=True)
-    )
+    settled = ""
+    if not known.session.forced and not has_leftovers(path):
+        settled = triage.settled(path, policy, found, turns_counted=True)
     # With this rule, a run prunes only if the policy does.
     prunes = policy.prune.enabled or not (to_compact and policy.budget.rule is Rule.DELIBERATE)
 

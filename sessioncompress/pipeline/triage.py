@@ -94,16 +94,18 @@ def promised(estimate: int, size: int) -> int:
     return estimate if estimate > size / 50 else 0
 
 
-def is_plainly_session(path: Path) -> bool:
-    """True if a file's first bytes show a session. Enough for a skipped file."""
-    with failing(path), path.open("rb") as file:
-        return table.is_plainly_session(file.read(table.FIRST_BYTES))
+def opens_anyway(path: Path, status: Status, *, named: bool, mends: bool) -> bool:
+    """True if a file with nothing due must be opened all the same. The first bytes of a session tell.
 
-
-def has_places(path: Path) -> bool:
-    """True if a file's first bytes show a session whose agent keeps offsets into it elsewhere."""
+    A skipped file that the user `named` may be no session, which is an error. And its agent may keep offsets into it
+    elsewhere, which a run that `mends` them may have to correct.
+    """
+    is_skipped = status is Status.SKIPPED
+    if not (named if is_skipped else mends):
+        return False
     with failing(path), path.open("rb") as file:
-        return bool(table.indexed(file.read(table.FIRST_BYTES)))
+        first = file.read(table.FIRST_BYTES)
+    return (mends and bool(table.indexed(first))) or (is_skipped and not table.is_plainly_session(first))
 
 
 def settled(path: Path, policy: Policy, found: os.stat_result, *, turns_counted: bool = False) -> str:

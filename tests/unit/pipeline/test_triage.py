@@ -23,7 +23,7 @@ from sessioncompress.store.layout import store_in
 from tests.support import texts
 from tests.support.build import PiSession, dice
 from tests.support.long import FEW
-from tests.support.runs import MTIME, append, compress, write
+from tests.support.runs import FIXTURES, MTIME, append, compress, write
 
 POLICY = replace(BALANCED, size_threshold_kb=0, turn_threshold_before_compress=1)
 
@@ -271,3 +271,25 @@ def test_every_command_says_the_same(life: Life, name: str) -> None:
 def test_what_is_under_the_threshold_reads_as_under_it(size: int, said: str) -> None:
     """Also where it would be rounded up to it."""
     assert triage.too_small(size, BALANCED, force=False) == (said and f"{said}, under the threshold of 100 KB")
+
+
+ANYWAY: list[tuple[str, str, Status, bool, bool, bool]] = [
+    ("found in a folder", "missing", Status.SKIPPED, False, True, False),
+    ("compressed, and nothing is mended", "missing", Status.UNCHANGED, True, False, False),
+    ("named, and a session", "pi-1x.jsonl", Status.SKIPPED, True, True, False),
+    ("compressed, without offsets", "pi-1x.jsonl", Status.UNCHANGED, True, True, False),
+    ("with offsets, and nothing is mended", "codex.jsonl", Status.SKIPPED, True, False, False),
+    ("named, and no session", "make.py", Status.SKIPPED, True, False, True),
+    ("named, with offsets", "codex.jsonl", Status.SKIPPED, True, True, True),
+    ("compressed, with offsets", "codex.jsonl", Status.UNCHANGED, False, True, True),
+]
+
+
+@pytest.mark.parametrize(
+    ("file", "status", "named", "mends", "expected"), [case[1:] for case in ANYWAY], ids=[case[0] for case in ANYWAY]
+)
+def test_what_is_not_due_is_opened_where_it_may_be_no_session_or_has_offsets(
+    file: str, status: Status, named: bool, mends: bool, expected: bool
+) -> None:
+    """Of the others not even the first bytes are read where they cannot matter."""
+    assert triage.opens_anyway(FIXTURES / file, status, named=named, mends=mends) is expected
