@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -30,7 +30,7 @@ from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.summary import LINES
 from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import Policy, differences
-from sessioncompress.store.commit import Rewrite
+from sessioncompress.store.commit import Sink, sink_for
 from sessioncompress.store.originals import InFrame
 from sessioncompress.store.records import CheckpointRecord, RunKind, RunRecord, readable, sealed
 
@@ -134,11 +134,7 @@ class Opened:
         """Write and check the new session next to this one (nowhere in a dry run); delete it unless committed."""
         document = self._document
         unended = document is None and self._ends_without_lf(made)
-        with ExitStack() as entered:
-            sink: Rewrite | None = None
-            if not dry_run:
-                sink = Rewrite(self.session, self.store, self._journal.lengths)
-                entered.enter_context(sink)
+        with sink_for(self.session, self.store, self._journal.lengths, dry_run=dry_run) as sink:
             if (document is not None or made.removed) and not self.policy.keep_backup:
                 going, remedy = "messages", "Set keepBackup to true in its policy, and run again."
                 if document is None:
@@ -174,7 +170,6 @@ class Opened:
         `tokens` are what the model reads before and after. `goal` tells how the summary's goal was found, `trigger` why
         the run acts.
         """
-        assert draft.sink is not None
         removed, dropped = draft.keep(), draft.leaving.finish()
         finished = draft.sink.finish()
         last = self._journal.runs[-1] if self._journal.runs else None
@@ -244,9 +239,7 @@ class EditedSession:
     dropped = 0
     record = b""
 
-    def __init__(
-        self, pieces: Iterable[Piece], made: Checkpoint, sink: Rewrite | None, *, unended: bool = False
-    ) -> None:
+    def __init__(self, pieces: Iterable[Piece], made: Checkpoint, sink: Sink, *, unended: bool = False) -> None:
         self._pieces = pieces
         self._made = made
         self._added: dict[int, list[bytes]] = {}
@@ -255,7 +248,7 @@ class EditedSession:
         self.sink = sink
         self.unended = unended
         self._drops = bool(made.removed and pieces)
-        self.leaving = Leaving(sink.keep if sink is not None and self._drops else None)
+        self.leaving = Leaving(sink.keep if self._drops else None)
         self._first: list[bytes] = []
         self.size = 0
         self.added = [line for place in sorted(self._added) for line in self._added[place]]
@@ -343,8 +336,7 @@ class EditedSession:
 
     def _take(self, raw: bytes) -> None:
         self.size += len(raw)
-        if self.sink is not None:
-            self.sink.write(raw)
+        self.sink.write(raw)
 
 
 def _by_line(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
@@ -363,7 +355,7 @@ def _by_line(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
 class DocumentDraft(EditedSession):
     """The new session if it is one document: messages may be removed, and values around them may change."""
 
-    def __init__(self, document: Document, made: Checkpoint, sink: Rewrite | None) -> None:
+    def __init__(self, document: Document, made: Checkpoint, sink: Sink) -> None:
         self._document = document
         self._edits = edits_of(document, made)
         self._new = edited(document.raw, self._edits)
@@ -373,7 +365,6 @@ class DocumentDraft(EditedSession):
 
     def keep(self) -> tuple[str, InFrame] | None:
         """Store what the edits remove."""
-        assert self.sink is not None
         kept = undoing(self._document, self._edits).encode()
         return sha256(kept).hexdigest(), self.sink.keep(kept)
 

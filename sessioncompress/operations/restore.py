@@ -32,7 +32,7 @@ from sessioncompress.pipeline.reading import RewrittenLines, Stored
 from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
-from sessioncompress.store.commit import Rewrite
+from sessioncompress.store.commit import sink_for
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import OtherStores, all_stores, backups_of, lines_of, store_of
 from sessioncompress.store.lock import OpenSession, open_session
@@ -153,33 +153,30 @@ class Restoring:
         stats = self.stats(Status.WOULD_RESTORE if self.dry_run else Status.RESTORED, reason)
         # Call it after the lines were read: only then are the entries with a new parent known.
         ended = list[CheckpointRecord] if before is None else before.ended
-        if self.dry_run:
-            size, taken = sum(map(len, lines)), ended()
-        else:
-            lengths, journal = self.journal.lengths, self.store.journal
-            with Rewrite(self.session, self.store, lengths) as sink:
-                for line in lines:
-                    sink.write(line)
-                finished, taken = sink.finish(), ended()
-                run = RunRecord(
-                    at=text.written_time(time.time()),
-                    version=VERSION,
-                    policy={},
-                    original_size=self.session.size,
-                    compressed_size=finished.size,
-                    store_size=self.journal.store_size,
-                    boundary=0,
-                    stats={},
-                    restored=True,
-                    records=(len(forms), 0),
-                    session_id=self.journal.session_id,
-                    digest=finished.digest,
-                    command=self.command,
-                    undoes=None if undoes is None else tuple(undoes),
-                )
-                written = [*map(LineRecord.encode, forms), *map(CheckpointRecord.encode, taken)]
-                records = sealed(written, readable(run, journal), journal, lengths.journal)
-                size = sink.commit(records if self.journal.runs else [])
+        lengths, journal = self.journal.lengths, self.store.journal
+        with sink_for(self.session, self.store, lengths, dry_run=self.dry_run) as sink:
+            for line in lines:
+                sink.write(line)
+            finished, taken = sink.finish(), ended()
+            run = RunRecord(
+                at=text.written_time(time.time()),
+                version=VERSION,
+                policy={},
+                original_size=self.session.size,
+                compressed_size=finished.size,
+                store_size=self.journal.store_size,
+                boundary=0,
+                stats={},
+                restored=True,
+                records=(len(forms), 0),
+                session_id=self.journal.session_id,
+                digest=finished.digest,
+                command=self.command,
+                undoes=None if undoes is None else tuple(undoes),
+            )
+            written = [*map(LineRecord.encode, forms), *map(CheckpointRecord.encode, taken)]
+            records = sealed(written, readable(run, journal), journal, lengths.journal)
+            size = sink.commit(records if self.journal.runs else [])
         store = reading.size_of_store(self.store)
         return replace(stats, size_after=size, lines_restored=changed, checkpoints_removed=len(taken), store_size=store)
 

@@ -42,7 +42,7 @@ from sessioncompress.store.records import LONGEST_RECORD, BlockRecord, LineRecor
 
 if TYPE_CHECKING:
     from sessioncompress.pipeline.reading import Known
-    from sessioncompress.store.commit import CountingSink, Rewrite
+    from sessioncompress.store.commit import Sink
 
 
 _KEPT = 2_048
@@ -253,7 +253,7 @@ class Applied:
         view: View,
         plan: Plan,
         known: Known,
-        sink: Rewrite | CountingSink,
+        sink: Sink,
         originals: OriginalsReader,
         committed: Committed | None = None,
     ) -> None:

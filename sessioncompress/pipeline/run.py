@@ -24,7 +24,7 @@ from sessioncompress.pipeline.rewrite import Applied, names_of_results, rewrite
 from sessioncompress.pipeline.stats import Action, BudgetStats, CompressionStats, Status
 from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import BALANCED, Policy, Rule, differences
-from sessioncompress.store.commit import CountingSink, Finished, Rewrite
+from sessioncompress.store.commit import Finished, Rewrite, Sink, sink_for
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.originals import Committed, OriginalsReader
 from sessioncompress.store.records import UNKNOWN_IN_CALLS, RunKind, RunRecord, decode, readable, sealed
@@ -156,10 +156,8 @@ class Run:
                         wanted,
                         waits=not self._asked.force,
                     )
-                lengths = self._journal.lengths
-                dry_run = self._asked.dry_run
-                sink = CountingSink(lengths) if dry_run else Rewrite(self._session, self._store, lengths)
-                with sink:
+                lengths, dry_run = self._journal.lengths, self._asked.dry_run
+                with sink_for(self._session, self._store, lengths, dry_run=dry_run) as sink:
                     applied = Applied(view, planned, known, sink, originals, committed)
                     applied.run(known.pieces())
                     left_alone |= applied.left_alone
@@ -173,9 +171,7 @@ class Run:
                     attempt = self._measured(view, planned, applied, sink.measure())
                     if attempt.gain < least:
                         return self._unchanged(view, max(attempt.gain, 0))
-                    if isinstance(sink, Rewrite):
-                        run = attempt.run._replace(digest=sink.finish().digest)
-                        attempt = attempt._replace(run=run)
+                    attempt = attempt._replace(run=attempt.run._replace(digest=sink.finish().digest))
                     if restless := self._verify(attempt, sink, left_alone):
                         left_alone |= restless
                         continue
@@ -215,7 +211,7 @@ class Run:
         gain = self._session.size - finished.size - added
         return _Attempt(view, planned, applied, finished, run, added, gain)
 
-    def _verify(self, attempt: _Attempt, sink: Rewrite | CountingSink, left_alone: set[int]) -> set[int]:
+    def _verify(self, attempt: _Attempt, sink: Sink, left_alone: set[int]) -> set[int]:
         """Check the new session's structure, and return the lines that a second run would change again."""
         view, applied, read = attempt.view, attempt.applied, self._known.survey
         check(view, applied.lines, applied.changed, self._where)
@@ -223,7 +219,7 @@ class Run:
         found = Survey(applied.lines, read.shape, attempt.finished.size)
         view = replace(view, survey=found, ours=applied.ours)
         second = plan(view, frozenset(self._known.rewritten.rows).union(applied.changed), left_alone)
-        if not second or isinstance(sink, CountingSink):
+        if not second or not isinstance(sink, Rewrite):
             return set()
         # A plan may propose changes that have no effect, so count only lines that would really change.
         made = Journal()
@@ -243,7 +239,7 @@ class Run:
                         restless.add(number)
         return restless
 
-    def _commit(self, attempt: _Attempt, sink: Rewrite | CountingSink) -> CompressionStats:
+    def _commit(self, attempt: _Attempt, sink: Sink) -> CompressionStats:
         view, applied, run, policy = attempt.view, attempt.applied, attempt.run, self._policy
         # The user protected more turns than the default, but the token limit may have cut that short.
         more_turns = policy.turn_threshold_before_compress > BALANCED.turn_threshold_before_compress
@@ -267,10 +263,8 @@ class Run:
             lines_changed=len(applied.changed),
             messages_changed=messages_of(view.survey, frozenset(applied.changed)),
         )
-        if isinstance(sink, CountingSink):
-            return stats
         size = sink.commit(sealed(applied.encoded(), run, self._store.journal, self._journal.size))
-        return replace(stats, compressed_size=size, run=run.id)
+        return replace(stats, compressed_size=size, run="" if self._asked.dry_run else run.id)
 
     def _unchanged(self, view: View, gain: int, reason: str = "") -> CompressionStats:
         """Return the statistics of a session that doesn't pay, with the reason and advice."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple, Self
+from typing import BinaryIO, Final, NamedTuple, Self, TypeAlias
 
 from sessioncompress.errors import NOT_CHANGED, Damaged, failed
 from sessioncompress.store import disk
@@ -264,3 +264,17 @@ class CountingSink:
         """Pack the rest and return what the totals of a rewrite would be."""
         self._packer.finish()
         return Finished(self._size, self._packer.end, _ANY if self._packer.end > self._before else "")
+
+    finish = measure
+
+    def commit(self, journal: Iterable[bytes]) -> int:  # noqa: ARG002 - nothing is written
+        """Return what the session's size in bytes would be."""
+        return self._size
+
+
+Sink: TypeAlias = Rewrite | CountingSink
+
+
+def sink_for(session: OpenSession, store: Store, lengths: Lengths, *, dry_run: bool) -> Sink:
+    """Return what takes the new session: a rewrite, or in a dry run what only counts."""
+    return CountingSink(lengths) if dry_run else Rewrite(session, store, lengths)
