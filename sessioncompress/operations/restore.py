@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from sessioncompress.core.marker import HEAD
 from sessioncompress.core.model import Role
 from sessioncompress.core.text import counted, joined, not_there, strangers
 from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, Unreadable, UsageError
+from sessioncompress.formats.base import Format
 from sessioncompress.operations.checkpoints import (
     WithoutCheckpoints,
     before_all,
@@ -38,6 +40,9 @@ from sessioncompress.store.layout import OtherStores, all_stores, backups_of, li
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import CheckpointRecord, LineRecord, RunKind, RunRecord, readable, sealed
+
+if TYPE_CHECKING:
+    from sessioncompress.operations.markers import Restored
 
 _MOST_NAMED = 1_000
 """Maximum number of runs named in a restore's record."""
@@ -414,69 +419,92 @@ class _FromMarkers(Restoring):
 
     def restore(self, originals: Path | None) -> RestoreStats:
         """Restore as much as possible. Raises UsageError if the session named by `originals` has no store."""
+        session, store, journal = self.session, self.store, self.journal
+        form = reading.format_of(session)
+        stores = _AskedStores(self.stored, self.policy, originals)
+        own, failed = stores.own, stores.failed
+        is_own = bool(journal.runs) and stores.first.store == store
+        since = _since(self.stored) if is_own else Since(RewrittenLines(journal))
+        marked = relatives.unknown_to(relatives.strangers_of(session, journal), own)
+        with ExitStack() as opened:
+            back = stores.restored(form, opened)
+            left = relatives.unknown_to(marked, *stores.asked)
+            if stores.first is own and not (is_own or failed) and marked and len(left) == len(marked):
+                relatives.refuse_if_marked(self.stored, self.policy)
+            failed += back.failed(own)
+            stays = joined(back.stays(), before_all(session, journal, store.originals).told if is_own else "")
+            inexact = back.inexact(since)
+            known = (str(store.originals), str(session.path))
+            notes = [f"{each.where}: {each.what}" for each in failed if each.where not in known]
+            rest = joined(not_there(since.gone), *notes, strangers(len(left)))
+            is_exact = not (stays or inexact)
+            if back.lines:
+                reason = joined(*stores.told_of(back), stays, inexact, rest)
+                forms = back.forms(since.rewritten, journal)
+                done = self.write(back.written(), len(back.lines), reason, undoes=(), forms=forms)
+                elsewhere = done.made_elsewhere or any(not each.journal.is_ours for each in back.given)
+                return replace(done, exact=is_exact, made_elsewhere=elsewhere)
+        if failed:
+            raise failed[0]
+        nothing = f"it has nothing that can be put back{': the session is not exact' if inexact else ''}"
+        if is_own and is_exact:
+            nothing = text.ALREADY_BUT if left else text.ALREADY
+        nothing = nothing if back.sources else text.NONE_STORED
+        reason = joined(nothing, told_of(since.changed), stays, rest)
+        return replace(self.stats(Status.UNCHANGED, reason), exact=is_exact)
+
+
+class _AskedStores:
+    """The stores that a restore from markers asks. `failed` are the errors of stores that were left out.
+
+    With `originals`, only `first`, the store of that session. Else the session's own stores, of which the active one is
+    `first` and `own`, and if these lack something, also the stores of its relatives, `family`.
+    """
+
+    def __init__(self, stored: Stored, policy: Policy, originals: Path | None) -> None:
+        self._stored, self._policy = stored, policy
+        self.own = relatives.Relative(stored.session.path, stored.store, stored.journal)
+        self.first = self.own if originals is None else _named(originals, policy)
+        self.asked = [self.first, *(_in_other_stores(self.own, policy) if originals is None else ())]
+        self.family: Sequence[relatives.Relative] = ()
+        self._may_ask_family = originals is None
+        self.failed: list[Damaged] = []
+
+    def restored(self, form: Format, opened: ExitStack) -> Restored:
+        """Ask the stores, which stay open as long as `opened`. Raises Damaged if one that was left out is met again."""
         # Imported here, as below, because few sessions need it.
         from sessioncompress.operations.markers import Restored
 
-        session, store, journal, policy = self.session, self.store, self.journal, self.policy
-        form = reading.format_of(session)
-        own = relatives.Relative(session.path, store, journal)
-        first = own if originals is None else _named(originals, policy)
-        is_own = bool(journal.runs) and first.store == store
-        since = _since(self.stored) if is_own else Since(RewrittenLines(journal))
-        marked = relatives.unknown_to(relatives.strangers_of(session, journal), own)
-        asked = [first, *(_in_other_stores(own, policy) if first is own else ())]
-        family: Sequence[relatives.Relative] | None = None if first is own else ()
-        failed: list[Damaged] = []
         while True:
-            with ExitStack() as opened:
-                back = Restored(session, form, journal)
+            with ExitStack() as attempt:
+                back = Restored(self._stored.session, form, self._stored.journal)
                 try:
-                    back.ask(asked, opened)
-                    if family is None and (failed or back.lacking or back.unreadable):
-                        # Only once, even if it fails.
-                        family = ()
-                        asked += (family := relatives.relatives_of(session, policy))
-                        if family:
-                            continue
+                    back.ask(self.asked, attempt)
+                    lacks_some = self.failed or back.lacking or back.unreadable
+                    if not (lacks_some and self._ask_family()):
+                        opened.enter_context(attempt.pop_all())
+                        return back
                 except Damaged as error:
-                    if error.where in {each.where for each in failed}:
+                    if error.where in {each.where for each in self.failed}:
                         raise
                     # Other stores can still be used.
-                    failed.append(error)
-                    asked = [each for each in asked if Path(error.where or "") not in each.store]
-                    continue
-                left = relatives.unknown_to(marked, *asked)
-                if first is own and not (is_own or failed) and marked and len(left) == len(marked):
-                    relatives.refuse_if_marked(self.stored, policy)
-                failed += back.failed(own)
-                stays = joined(back.stays(), before_all(session, journal, store.originals).told if is_own else "")
-                inexact = back.inexact(since)
-                notes = [
-                    f"{each.where}: {each.what}"
-                    for each in failed
-                    if each.where not in (str(store.originals), str(session.path))
-                ]
-                rest = joined(not_there(since.gone), *notes, strangers(len(left)))
-                is_exact = not (stays or inexact)
-                if back.lines:
-                    given = [(counted(number, "line", "lines"), each.of) for each, number in back.given.items()]
-                    told = [
-                        f"{lines} from the originals of {of.session if of in (family or ()) else of.store.journal}"
-                        for lines, of in given
-                        if of is not first
-                    ]
-                    reason, forms = joined(*told, stays, inexact, rest), back.forms(since.rewritten, journal)
-                    done = self.write(back.written(), len(back.lines), reason, undoes=(), forms=forms)
-                    elsewhere = done.made_elsewhere or any(not each.journal.is_ours for each in back.given)
-                    return replace(done, exact=is_exact, made_elsewhere=elsewhere)
-                if failed:
-                    raise failed[0]
-                nothing = f"it has nothing that can be put back{': the session is not exact' if inexact else ''}"
-                if is_own and is_exact:
-                    nothing = text.ALREADY_BUT if left else text.ALREADY
-                nothing = nothing if back.sources else text.NONE_STORED
-                reason = joined(nothing, told_of(since.changed), stays, rest)
-                return replace(self.stats(Status.UNCHANGED, reason), exact=is_exact)
+                    self.failed.append(error)
+                    self.asked = [each for each in self.asked if Path(error.where or "") not in each.store]
+
+    def _ask_family(self) -> bool:
+        """Add the stores of the session's relatives, only once even if that fails; True if there are any."""
+        may_ask, self._may_ask_family = self._may_ask_family, False
+        if may_ask:
+            self.family = relatives.relatives_of(self._stored.session, self._policy)
+            self.asked += self.family
+        return bool(may_ask and self.family)
+
+    def told_of(self, back: Restored) -> Iterator[str]:
+        """Tell how many lines came from other stores than the first."""
+        for each, number in back.given.items():
+            if each.of is not self.first:
+                whose = each.of.session if each.of in self.family else each.of.store.journal
+                yield f"{counted(number, 'line', 'lines')} from the originals of {whose}"
 
 
 def _in_other_stores(own: relatives.Relative, policy: Policy) -> Iterator[relatives.Relative]:
