@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -153,13 +153,23 @@ class Restore(SessionCommand["RestoreStats"]):
         restores nothing in it: its store may have been deleted.
         """
         runs, by_run = self._known(found, run)
-        listed = histories(runs)
+        listed, paths = histories(runs), {each.path for each in runs}
         if run and all(each.run != run for each in listed):
             remedy = "'sessioncompress history' lists the runs over all agents' sessions; with PATHS, over those."
-            bare = {str(each.path) for each in found if each.path in self.chosen.paths} - {each.path for each in runs}
+            bare = {str(each.path) for each in found if each.path in self.chosen.paths} - paths
             without = f"; there is no readable store of {', '.join(sorted(bare))}" if bare else ""
             what = f"no session here was changed by a run {run}{without}"
             raise UsageError(what, state=NOT_CHANGED, remedy=remedy)
+        tried, is_over = self._tried(listed, by_run, run)
+        if not is_over:
+            tried += self._none_undone(found, paths, set[str]().union(*map(_failed, tried)))
+        # Report sessions with nothing to restore only once.
+        return [*(_without_results(done) for done in tried[:-1]), *tried[-1:]]
+
+    def _tried(
+        self, listed: Iterable[RunStats], by_run: Mapping[str, Sequence[Found]], run: str
+    ) -> tuple[list[Done[RestoreStats]], bool]:
+        """Undo runs in order, until one could be, even in part, or the user declines; False if none was left then."""
         tried: list[Done[RestoreStats]] = []
         failed: set[str] = set()
         for one in listed:
@@ -172,29 +182,30 @@ class Restore(SessionCommand["RestoreStats"]):
             if not run and number > 1 and self.chosen.may_ask:
                 question = f"Undo this run in {counted(number, 'session', 'sessions')}?"
                 if not output.confirmed(question, None, output.NOT_ONE_CHANGED, err=True):
-                    break
+                    return tried, True
             done = self._of_run(these, one.run)
             tried.append(done)
             # If a run could only partly be undone, the user should retry it before any older run.
             is_it = any(each.is_restored or not each.exact for each in done.results)
             if run or done.exit_code == process.EXIT_CODE or is_it or any(each.packed for each in one.sessions):
-                break
+                return tried, True
             failed.update(_failed(done))
             if _failed(done) and not self.silent:
                 click.echo(printable(f"run {one.run}: nothing could be undone"), err=True)
-        else:
-            if not self.silent:
-                elsewhere = f" {_looked(self.chosen)}" if self.chosen.everything and not failed else ""
-                click.echo(f"nothing {'else ' if failed else ''}left to undo{elsewhere}", err=True)
-            _tell_of_put_back({each.path for each in runs}, self.policies)
-            # A session whose store was deleted is in no run, so check the sessions that the user named for markers.
-            in_runs = {each.path for each in runs} | failed
-            unlisted = [each for each in found if each.shown not in in_runs and each.error is None]
-            if unlisted and not self.chosen.by_options:
-                # No run has this id, so this changes nothing, but it reports whether a restore would be possible.
-                tried.append(_without_results(self._of_run(unlisted, "none")))
-        # Report sessions with nothing to restore only once.
-        return [*(_without_results(done) for done in tried[:-1]), *tried[-1:]]
+        return tried, False
+
+    def _none_undone(self, found: Sequence[Found], in_runs: set[str], failed: set[str]) -> list[Done[RestoreStats]]:
+        """Report that no run is left, and look for markers in sessions that are in none: their store may be deleted."""
+        if not self.silent:
+            elsewhere = f" {_looked(self.chosen)}" if self.chosen.everything and not failed else ""
+            click.echo(f"nothing {'else ' if failed else ''}left to undo{elsewhere}", err=True)
+        _tell_of_put_back(in_runs, self.policies)
+        listed = in_runs | failed
+        unlisted = [each for each in found if each.shown not in listed and each.error is None]
+        if not unlisted or self.chosen.by_options:
+            return []
+        # No run has this id, so this changes nothing, but it reports whether a restore would be possible.
+        return [_without_results(self._of_run(unlisted, "none"))]
 
     def failure(self, path: str, status: str, reason: str, code: int) -> RestoreStats:
         from sessioncompress.operations.restore import RestoreStats
