@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,8 +18,10 @@ from sessioncompress.core import text
 from sessioncompress.core.text import printable, quote
 from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Refused, failing
 from sessioncompress.operations import batch, wording
-from sessioncompress.pipeline import discover, triage
+from sessioncompress.pipeline import triage
+from sessioncompress.pipeline.discover import Found, handed
 from sessioncompress.pipeline.stats import CompressionStats
+from sessioncompress.policy.model import Policy
 from sessioncompress.store import folder, git
 from sessioncompress.store.disk import BUFFER
 from sessioncompress.store.layout import JOURNAL, Store, holds, store_at
@@ -201,13 +203,45 @@ def pre_commit(
     """Compress the sessions among files. Exit 1 if one got smaller."""
     # Load all policies first, so that an invalid one ends the command before any change.
     known = options.policies_of(config, preset, compresses=True, commit_originals=commit_originals)
-    policies = {found: known.of(found.path) for found in discover.handed(files)}
+    policies = {found: known.of(found.path) for found in handed(files)}
     for found, policy in policies.items():
         options.tell_of_two_stores(found.path, policy)
 
-    aside = put_aside()
+    codes, runs, smaller = _compress(policies, check=check)
+    committed = [found.path for found, policy in policies.items() if policy.commit_originals]
+    stores = _for_the_commit(policies, committed)
+    # An earlier run without --commit-originals hid them.
+    hidden = [path for path, store in stores.items() if check and _is_hidden(store)]
+    for path in hidden:
+        click.echo(printable(f"{path}: its originals are hidden from git in {stores.pop(path).folder}"))
+    # Include sessions that this run skipped: the output of an earlier run may not be staged.
+    staged = stage({path: store for path, store in stores.items() if not store.is_hidden}, dry_run=check)
+    for name in staged:
+        click.echo(printable(f"{'not staged' if check else 'staged'}: {name}"))
 
-    def work(found: discover.Found) -> CompressionStats:
+    due = 1 in codes or bool(hidden)
+    where = ""
+    if any(policy.keep_backup and found.path not in {*stores, *committed} for found, policy in policies.items()):
+        # A clone has the originals only if they are committed.
+        where = " Their originals stay in this work tree only, unless the hook has --originals-in history."
+    if due and check:
+        command = _command((*smaller, *hidden), policies.values(), config, preset)
+        these = "the sessions and their stores" if committed else "the sessions"
+        click.echo(printable(f"Run '{command}', then 'git add' {these}, and commit again.{where}"))
+    elif due:
+        click.echo(f"They are smaller now: 'git add' them, and commit again.{where}")
+    elif check and staged:
+        click.echo("Run 'git add' on what is not staged, and commit again.")
+    output.tell_of_undo(runs.values(), [path for path, run in runs.items() if run])
+    sys.exit(batch.worst({*codes, int(due), int(check and bool(staged))}))
+
+
+def _compress(policies: Mapping[Found, Policy], *, check: bool) -> tuple[set[int], dict[Path, str], list[Path]]:
+    """Compress sessions; return the exit codes, the runs of sessions that were opened, and those that got smaller."""
+    aside, run_id = put_aside(), text.run_id(time.time())
+    runs, smaller = dict[Path, str](), list[Path]()
+
+    def work(found: Found) -> CompressionStats:
         path, policy = found.path, policies[found]
         if aside:
             refuse_if_put_aside(store_at(path, policy), aside)
@@ -223,51 +257,30 @@ def pre_commit(
         smaller.extend([path] * done.is_smaller)
         return replace(done, path=str(path))
 
-    runs: dict[Path, str] = {}
-    smaller: list[Path] = []
-    run_id = text.run_id(time.time())
-    codes = {_code(outcome) for outcome in batch.each(policies, work)}
+    return {_code(outcome) for outcome in batch.each(policies, work)}, runs, smaller
+
+
+def _for_the_commit(policies: Mapping[Found, Policy], committed: Collection[Path]) -> dict[Path, Store]:
+    """Return the stores of sessions whose policy commits originals, and those that git has."""
     stores = {found.path: store_at(found.path, policy) for found, policy in policies.items()}
-    committed = [found.path for found, policy in policies.items() if policy.commit_originals]
     # A run may have added originals to a store in git, and this commit needs them.
     shown = (each for each in stores.values() if holds(each) and not (each.is_hidden or each.folder.is_symlink()))
-    seen = git.known(each.journal for each in shown)
-    stores = {path: each for path, each in stores.items() if path in committed or each.journal in seen}
-    # An earlier run without --commit-originals hid them.
-    hidden = [
-        path
-        for path, store in stores.items()
-        if check and holds(store) and (store.is_hidden or folder.hides_from_git(store))
-    ]
-    for path in hidden:
-        click.echo(printable(f"{path}: its originals are hidden from git in {stores.pop(path).folder}"))
-    due = 1 in codes or bool(hidden)
-    # Include sessions that this run skipped: the output of an earlier run may not be staged.
-    staged = stage({path: store for path, store in stores.items() if not store.is_hidden}, dry_run=check)
-    for name in staged:
-        click.echo(printable(f"{'not staged' if check else 'staged'}: {name}"))
+    known = git.known(each.journal for each in shown)
+    return {path: each for path, each in stores.items() if path in committed or each.journal in known}
 
-    where = ""
-    if any(policy.keep_backup and found.path not in {*stores, *committed} for found, policy in policies.items()):
-        # A clone has the originals only if they are committed.
-        where = " Their originals stay in this work tree only, unless the hook has --originals-in history."
-    if due and check:
-        # Repeat the hook's options, because a run without them would do something else.
-        command = ["sessioncompress compress"]
-        command += ["--config", quote(str(config))] if config else []
-        command += ["--preset", preset] if preset else []
-        in_history = any(policy.commit_originals == "history" for policy in policies.values())
-        command += ["--originals-in", "history"] if in_history else ["--commit-originals"] if committed else []
-        these = "the sessions and their stores" if committed else "the sessions"
-        command += [quote(f"./{path}" if str(path).startswith("-") else str(path)) for path in (*smaller, *hidden)]
-        click.echo(printable(f"Run '{' '.join(command)}', then 'git add' {these}, and commit again.{where}"))
-    elif due:
-        click.echo(f"They are smaller now: 'git add' them, and commit again.{where}")
-    elif check and staged:
-        click.echo("Run 'git add' on what is not staged, and commit again.")
-    output.tell_of_undo(runs.values(), [path for path, run in runs.items() if run])
-    codes |= {int(due), int(check and bool(staged))}
-    sys.exit(batch.worst(codes))
+
+def _is_hidden(store: Store) -> bool:
+    return holds(store) and (store.is_hidden or folder.hides_from_git(store))
+
+
+def _command(paths: Iterable[Path], policies: Iterable[Policy], config: Path | None, preset: str | None) -> str:
+    """Return the command that compresses sessions as the hook would; a run without its options would not."""
+    command = ["sessioncompress compress"]
+    command += ["--config", quote(str(config))] if config else []
+    command += ["--preset", preset] if preset else []
+    kept = {policy.commit_originals for policy in policies}
+    command += ["--originals-in", "history"] if "history" in kept else ["--commit-originals"] if any(kept) else []
+    return " ".join([*command, *(quote(f"./{path}" if str(path).startswith("-") else str(path)) for path in paths)])
 
 
 def _code(outcome: batch.Outcome[CompressionStats]) -> int:
