@@ -72,31 +72,46 @@ def lacks(original: bytes, raw: bytes, *, but: str = "") -> bool:
     A run removes values, or replaces one with nothing, with the first part of an id, or with a marker and a preview
     made of the value's lines. Its additions carry no content. Everything else is in the original, under the same keys.
     """
-    stood = list(_values(parse_any(original)))
-    keys, known, texts = {path for path, _, _ in stood}, set[tuple[int, type, Any]](), list[str]()
-    for path, _, value in stood:
-        known.add((path, type(value), value))
-        if isinstance(value, str):
-            texts.append(value)
-            known |= {(path, str, each) for each in _CUT.findall(value)}
-    # A preview shows text without colors and, for JSON, without escapes, also after other lines.
-    text = "\n".join(each for value in texts for each in (value, said(f'"{value}'))).replace("\\", "")
-    lines = set(map(str.strip, text.split("\n")))
-    left = iter(range(_SEARCHED // (len(text) + 1)))
-
-    def holds_part(part: str) -> bool:
-        return next(left, None) is not None and part in text
-
-    def stands(line: str) -> bool:
-        if line in lines or holds_part(line):
+    content, entry = _Content(original), parse_any(raw)
+    rest = iter(content.values)
+    for path, key, value in _values(entry):
+        if key == but:
+            continue
+        is_known = content.holds(path, value)
+        if not is_known and not content.may_become(path, key, value):
             return True
-        if line.startswith(INDEX):
-            return all(word in _IN_INDEX or word.isdigit() or holds_part(word) for word in line.split())
-        # A preview's heading tells how commands ended, or a document's title.
-        return all(map(holds_part, line.split(", "))) or line in map(marker.name, texts)
+        # Texts must be in the original's order.
+        is_text = isinstance(value, str) and value not in ("", *values.ADDED.get(key, ()))
+        if is_text and is_known and not _comes(rest, path, value):
+            return True
+    return entry is None
 
-    def may_be_made(path: int, key: Any, value: Any) -> bool:
-        is_new = path not in keys
+
+class _Content:
+    """The content of an original: its values with their paths, and the lines of its texts, as previews show them."""
+
+    def __init__(self, original: bytes) -> None:
+        self.values = list(_values(parse_any(original)))
+        self._paths = {path for path, _, _ in self.values}
+        self._known, self._texts = set[tuple[int, type, Any]](), list[str]()
+        for path, _, value in self.values:
+            self._known.add((path, type(value), value))
+            if isinstance(value, str):
+                self._texts.append(value)
+                self._known |= {(path, str, each) for each in _CUT.findall(value)}
+        # A preview shows text without colors and, for JSON, without escapes, also after other lines.
+        both = (each for value in self._texts for each in (value, said(f'"{value}')))
+        self._text = "\n".join(both).replace("\\", "")
+        self._lines = set(map(str.strip, self._text.split("\n")))
+        self._left = iter(range(_SEARCHED // (len(self._text) + 1)))
+
+    def holds(self, path: int, value: Any) -> bool:
+        """True if this value, or for a text one that it starts, is at a path."""
+        return (path, type(value), value) in self._known
+
+    def may_become(self, path: int, key: Any, value: Any) -> bool:
+        """True if a run may have put this value at a path: nothing, or a preview of what is held."""
+        is_new = path not in self._paths
         if is_new and key not in values.ADDED:
             return False
         if value in (None, "", *values.ADDED.get(key, ())) or (is_new and key in values.ADDED_TIMES):
@@ -107,17 +122,19 @@ def lacks(original: bytes, raw: bytes, *, but: str = "") -> bool:
             # The values of a JSON text are checked one by one.
             return True
         parts = marker.around(value.replace("\\", ""))
-        return PREFIX in value and all(stands(line.strip()) for part in parts for line in part.split("\n"))
+        return PREFIX in value and all(self._shows(line.strip()) for part in parts for line in part.split("\n"))
 
-    entry, rest = parse_any(raw), iter(stood)
-    for path, key, value in _values(entry):
-        if key != but and (path, type(value), value) not in known and not may_be_made(path, key, value):
+    def _shows(self, line: str) -> bool:
+        """True if a preview may show this line."""
+        if line in self._lines or self._says(line):
             return True
-        # Texts must be in the original's order.
-        is_text = isinstance(value, str) and value not in ("", *values.ADDED.get(key, ()))
-        if is_text and key != but and (path, str, value) in known and not _comes(rest, path, value):
-            return True
-    return entry is None
+        if line.startswith(INDEX):
+            return all(word in _IN_INDEX or word.isdigit() or self._says(word) for word in line.split())
+        # A preview's heading tells how commands ended, or a document's title.
+        return all(map(self._says, line.split(", "))) or line in map(marker.name, self._texts)
+
+    def _says(self, part: str) -> bool:
+        return next(self._left, None) is not None and part in self._text
 
 
 def _comes(rest: Iterator[tuple[int, Any, Any]], path: int, text: str) -> bool:
