@@ -72,19 +72,17 @@ def counts(block: Block, policy: Policy) -> bool:
 
 
 def render(change: Change, text: str, context: Context) -> Iterator[Replacement]:
-    """Yield the longest requested form that stays within the limit: a preview, or only the marker.
+    """Yield the new text of a result: its agent's words if it is cleared and there are any, else what fits.
 
-    A result to clear gets its agent's words, if there are any. Images next to the text are removed with it; each is
-    named below the text.
+    Images next to the text are removed with it; each is named below the text.
     """
     block, view = change.block, context.view
     if block is None:
         return
     if view.holds_ours(block):
-        if (origin := context.origin((block.digest, block.kind, block.call))) is None:
-            return
-        new = _with_links(bare(origin.lines, origin.bytes, Wording(origin.ref), change.note), text, context)
-        yield Replacement(change.path, new, change, block.size, literal(new), origin=origin)
+        if (origin := context.origin((block.digest, block.kind, block.call))) is not None:
+            new = _with_links(bare(origin.lines, origin.bytes, Wording(origin.ref), change.note), text, context)
+            yield Replacement(change.path, new, change, block.size, literal(new), origin=origin)
         return
     place = view.form.images_of(change.path)
     held = values.large(place, values.at(context.entry, place)) if place else ()
@@ -93,29 +91,11 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
     content = text.encode()
     wording = Wording(context.refer(content))
     found = view.form.cleared(context.entry, block, text, view.now) if change.treatment is Treatment.CLEAR else None
-    if found is not None:
+    if found is None:
+        new = _longest_fitting(change, block, text, images, wording, context)
+    else:
         # If the agent shows its words only to the model, the session gets the reference.
         new = reference(text, wording, change.note) if found.text is None else found.text
-    else:
-        most = REPORT if view.is_report(change.line, block) else view.policy.preview_max_bytes
-        limit = min(most + view.policy.result_limit, block.size * 3 // 4)
-        shown = change.treatment is Treatment.PREVIEW
-        above, rest, own = _parted(text, context)
-        ended: list[str] = []
-        if (change.note or shown) and (ending := view.form.ended) is not None:
-            # In JSON, quotes inside texts are escaped.
-            ends = rest if _JSON.match(rest) else f"{rest[:_AT_ENDS]}\n{rest[-_AT_ENDS:]}" if change.failures else ""
-            ended = list(dict.fromkeys(ending.findall(above) or ending.findall(ends)))[:_MOST_ENDED]
-        shorter = _previews(change, block, own, ended, wording, context) if shown else iter(())
-        if images and len(text) <= view.policy.result_limit:
-            # It is replaced only because of the images.
-            own, shorter = "", iter([(text, NOTHING)])
-        longest = (
-            _with_links(_headed(each, ended), text, context, images, index) for each, index in shorter if each != own
-        )
-        fitting = (new for new in longest if len(literal(new)) <= limit)
-        bare_one = _headed(reference(text, wording, change.note), ended)
-        new = next(fitting, None) or _with_links(bare_one, text, context, images)
     written = literal(new)
     yield Replacement(change.path, new, change, block.size, written, content)
     for path, value in found.flags.items() if found else ():
@@ -124,6 +104,36 @@ def render(change: Change, text: str, context: Context) -> Iterator[Replacement]
     of_image = change._replace(block=block._replace(kind=Kind.IMAGE, marked=True))
     for path, image in beside if len(written) < block.size else ():
         yield Replacement(path, REMOVED, of_image, block.size, b"", image.content)
+
+
+def _longest_fitting(
+    change: Change, block: Block, text: str, images: Sequence[str], wording: Wording, context: Context
+) -> str:
+    """Return the longest requested form of a result that stays within the limit: a preview, or only the marker."""
+    view, shown = context.view, change.treatment is Treatment.PREVIEW
+    most = REPORT if view.is_report(change.line, block) else view.policy.preview_max_bytes
+    limit = min(most + view.policy.result_limit, block.size * 3 // 4)
+    above, rest, own = _parted(text, context)
+    ended = _ended(change, above, rest, context) if change.note or shown else []
+    shorter = _previews(change, block, own, ended, wording, context) if shown else iter(())
+    if images and len(text) <= view.policy.result_limit:
+        # It is replaced only because of the images.
+        own, shorter = "", iter([(text, NOTHING)])
+    for each, index in shorter:
+        if each != own:
+            new = _with_links(_headed(each, ended), text, context, images, index)
+            if len(literal(new)) <= limit:
+                return new
+    return _with_links(_headed(reference(text, wording, change.note), ended), text, context, images)
+
+
+def _ended(change: Change, above: str, rest: str, context: Context) -> list[str]:
+    """Find the agent's reports of how commands ended: in its preamble `above`, or else in the rest."""
+    if (ending := context.view.form.ended) is None:
+        return []
+    # In JSON, quotes inside texts are escaped.
+    ends = rest if _JSON.match(rest) else f"{rest[:_AT_ENDS]}\n{rest[-_AT_ENDS:]}" if change.failures else ""
+    return list(dict.fromkeys(ending.findall(above) or ending.findall(ends)))[:_MOST_ENDED]
 
 
 def _with_links(new: str, text: str, context: Context, images: Sequence[str] = (), index: Visible = NOTHING) -> str:
