@@ -21,7 +21,7 @@ from sessioncompress.checkpoints.quote import (
 from sessioncompress.checkpoints.shell import REVERTED, Script, ShellResult, alike, commands_in, grade, outcome, script
 from sessioncompress.core.checkpoint import Utterance
 from sessioncompress.core.model import Purpose
-from sessioncompress.formats.values import patched
+from sessioncompress.formats.values import DONE_STATES, OLD_TEXT_KEYS, patched
 
 # A session may have any number of these; only as many are kept as a summary can choose from.
 _MOST_FILES = 2_000
@@ -36,8 +36,9 @@ _PART = 120
 """Characters of a command or an item in its row."""
 
 _PATH_KEYS = ("path", "file_path", "filePath", "notebook_path", "absolute_path", "filename", "file")
+"""The arguments that may name a file: more than `FILE_KEYS`, whose values always stay, and none that names a folder."""
 _NAME_KEYS = frozenset(map(str.lower, _PATH_KEYS))
-_OLD_KEYS = frozenset({"oldtext", "old_string", "old_str", "oldstring"})
+_OLD_KEYS = frozenset(map(str.lower, OLD_TEXT_KEYS))
 _CHANGING = ("edit", "write", "patch", "replace", "create_file")
 _WRITING = frozenset({"write", "write_file", "create", "create_file"})
 _READING = frozenset({"read", "view", "open", "cat", "read_file"})
@@ -334,6 +335,6 @@ def todo(deeds: Deeds, room: int) -> list[str]:
     """Write the last todo list; if not all of it fits, open items first."""
     items = deeds.items()
     rows = [f"- > [{one_line(status, 20)}] {one_line(words, _PART)}" for status, words in items]
-    order = sorted(range(len(items)), key=lambda at: items[at][0] in ("completed", "done", "cancelled"))
+    order = sorted(range(len(items)), key=lambda at: items[at][0] in DONE_STATES)
     shown = fitting(rows, order, room - 24)
     return [*shown, *([more(len(rows) - len(shown))] if shown and len(shown) < len(rows) else [])]

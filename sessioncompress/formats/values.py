@@ -37,6 +37,12 @@ FILE_KEYS = ("path", "file_path", "filePath", "absolute_path", "dir_path")
 PART_KEYS = ("offset", "limit", "range", "startLine", "endLine", "view_range")
 """The arguments that name a call's file, and the part of it."""
 
+OLD_TEXT_KEYS = ("oldText", "old_string", "old_str", "oldString")
+"""The arguments that hold the text that an edit removes."""
+
+DONE_STATES = frozenset({"completed", "done", "cancelled", "canceled", "deleted"})
+"""States of a todo item that is no longer open."""
+
 PLACE_KEYS = frozenset({*FILE_KEYS, "paths", "cwd", "workdir"})
 """The arguments that name a file or a folder: they stay, however long."""
 

@@ -17,10 +17,6 @@ from sessioncompress.core import marker
 if TYPE_CHECKING:
     from pathlib import Path
 
-_OLD = "old_string"
-_TAKEN_AWAY = frozenset({_OLD, "oldText", "oldString"})
-"""Keys of text that an edit removes. A marker in it is already in the file."""
-
 _PATCH = "*** Begin Patch"
 
 
@@ -70,25 +66,29 @@ def _denied(why: str) -> bytes:
 
 def new_markers(given: Any) -> list[str]:
     """List the markers in a call's arguments, each once, without those that the call also removes."""
-    texts = list(_texts(given, ""))
-    old = {each for key, text in texts if key in _TAKEN_AWAY for each in marker.whole_in(text)}
-    new = (each for key, text in texts if key not in _TAKEN_AWAY for each in marker.whole_in(text))
+    texts = list(_texts(given, removed=False))
+    # A marker in a text that an edit removes is already in the file.
+    old = {each for removed, text in texts if removed for each in marker.whole_in(text)}
+    new = (each for removed, text in texts if not removed for each in marker.whole_in(text))
     return [each for each in dict.fromkeys(new) if each not in old]
 
 
-def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
+def _texts(value: Any, *, removed: bool) -> Iterator[tuple[bool, str]]:
+    """Yield each text, and if the call removes it."""
+    from sessioncompress.formats.values import OLD_TEXT_KEYS
+
     if isinstance(value, str) and value.lstrip().startswith(_PATCH):
         for line in value.splitlines():
             # Only added lines are new; the others are in the file already, or are removed.
-            yield ("" if line.startswith("+") else _OLD), line
+            yield not line.startswith("+"), line
     elif isinstance(value, str):
-        yield key, value
+        yield removed, value
     elif isinstance(value, dict):
         for inner, each in value.items():
-            yield from _texts(each, inner)
+            yield from _texts(each, removed=inner in OLD_TEXT_KEYS)
     elif isinstance(value, list):
         for each in value:
-            yield from _texts(each, key)
+            yield from _texts(each, removed=removed)
 
 
 def known(found: Sequence[str], session: Path) -> list[str]:

@@ -21,6 +21,7 @@ from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.core.model import JsonPath, Role
 from sessioncompress.core.splice import Added, CannotSplice, splice
 from sessioncompress.errors import Refused, failing
+from sessioncompress.formats.values import DONE_STATES
 from sessioncompress.operations.compress import judge_open
 from sessioncompress.operations.draft import Opened, opened
 from sessioncompress.operations.old_part import find_latest, said
@@ -97,9 +98,8 @@ def found_in(session: Opened, wanted: Goal) -> Goal:
 def open_item(said: Iterable[tuple[int, Utterance]]) -> str:
     """Return the todo item in progress in the last list, or else its first open item, or empty."""
     items = Notes(said, splits=False).deeds.items()
-    done = ("completed", "done", "cancelled", "canceled", "deleted")
     under_way = [words for status, words in items if status == "in_progress"]
-    waiting = [words for status, words in items if status not in done]
+    waiting = [words for status, words in items if status not in DONE_STATES]
     return as_goal(next(iter([*under_way, *waiting]), ""))
 
 

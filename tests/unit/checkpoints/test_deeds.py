@@ -41,6 +41,13 @@ def test_the_last_todo_list_is_found(calls: list[tuple[str, dict[str, Any]]], it
     assert noted(*(each for tool, given in calls for each in called(tool, given))).items() == items
 
 
+@pytest.mark.parametrize("state", ["completed", "done", "cancelled", "canceled", "deleted"])
+def test_an_item_that_is_no_longer_open_goes_before_an_open_one(state: str) -> None:
+    items = [{"content": "Read the gauge", "status": state}, {"content": "Mend the pump", **_ITEM}]
+    made = noted(*called("TodoWrite", {"todos": items}))
+    assert done.todo(made, 60) == ["- > [pending] Mend the pump", "(1 more left out)"]
+
+
 def test_a_file_whose_last_call_failed_says_so() -> None:
     edit = {"path": "a.py", "newText": "y"}
     failed = noted(*called("edit", edit), *called("edit", edit, "no match", failed=True))

@@ -30,6 +30,8 @@ NEW: dict[str, tuple[Any, list[str]]] = {
     "one that only goes": ({"old_string": INVENTED, "new_string": "the level"}, []),
     "one that stays": ({"old_string": f"a {INVENTED}", "new_string": f"b {INVENTED}"}, []),
     "one that stays, of pi": ({"edits": [{"oldText": INVENTED, "newText": INVENTED}]}, []),
+    "one that stays, of Copilot CLI": ({"old_str": f"a {INVENTED}", "new_str": f"b {INVENTED}"}, []),
+    "one that stays, of OpenCode": ({"oldString": f"a {INVENTED}", "newString": f"b {INVENTED}"}, []),
     "one": ({"content": INVENTED}, [INVENTED]),
     "one inside a line": ({"content": f"x = '{INVENTED}'"}, [INVENTED]),
     "one that a patch adds": ({"command": f"*** Begin Patch\n*** Add File: x\n+{INVENTED}\n"}, [INVENTED]),
