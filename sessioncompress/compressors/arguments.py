@@ -38,7 +38,7 @@ from sessioncompress.policy.model import Policy
 _MARKER_BYTES = 165
 _PREVIEW_SHARE = 20
 _SMALLEST_PREVIEW = 80
-_PAIRS = (("oldText", "newText"), ("old_string", "new_string"), ("old_str", "new_str"))
+_PAIRS = [(old, old.replace("old", "new")) for old in values.OLD_TEXT_KEYS]
 _OTHER = {**dict(_PAIRS), **{new: old for old, new in _PAIRS}}
 """Maps the key of an edit's old text to the key of its new text, and vice versa."""
 

@@ -124,6 +124,7 @@ PLACES: list[tuple[str, str, str]] = [
     ("of pi", "oldText", "newText"),
     ("of Claude Code", "old_string", "new_string"),
     ("of an editor tool", "old_str", "new_str"),
+    ("of OpenCode", "oldString", "newString"),
 ]
 BEFORE = SOURCE + "LEVEL = 1\n" + SOURCE
 AFTER = SOURCE + "LEVEL = quay.level\nRISE = 2\n" + SOURCE
