@@ -10,13 +10,18 @@ from contextlib import contextmanager
 from sessioncompress.core.text import printable
 
 NOT_CHANGED = "The session was not changed."
+NONE_CHANGED = "No session was changed."
+NOTHING_DONE = "Nothing was done."
+NOTHING_SENT = "Nothing was sent, and no session was changed."
+OLD_OR_NEW = "The session is either as before or completely rewritten."
+EACH_OLD_OR_NEW = "Every session is either as before or completely rewritten."
 
 
 class SessionCompressError(Exception):
     """An error with its place, the session's state, and the remedy. `str()` is safe to print.
 
     `what` is a clause without a period, `where` a path or other place. `line` counts from 1. `state` and `remedy` are
-    whole sentences.
+    whole sentences, or empty.
     """
 
     exit_code = 3
@@ -27,7 +32,7 @@ class SessionCompressError(Exception):
         *,
         where: str | os.PathLike[str] | None = None,
         line: int | None = None,
-        state: str = "",
+        state: str = NOT_CHANGED,
         remedy: str = "",
     ) -> None:
         self.what = what

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core import process
 from sessioncompress.core.text import OBJECT_STORES, listed, printable, quote
-from sessioncompress.errors import SessionCompressError, UsageError
+from sessioncompress.errors import EACH_OLD_OR_NEW, NOTHING_DONE, SessionCompressError, UsageError
 from sessioncompress.formats.table import NAMES, agent_named
 from sessioncompress.pipeline.discover import Found, names_rows
 from sessioncompress.policy.model import Policy
@@ -35,7 +35,7 @@ class Command(click.Command):
             echo_wrapped(str(error), err=True)
             sys.exit(error.exit_code)
         except KeyboardInterrupt:
-            click.echo("Interrupted. Every session is either as before or completely rewritten.", err=True)
+            click.echo(f"Interrupted. {EACH_OLD_OR_NEW}", err=True)
             sys.exit(process.EXIT_CODE)
 
 
@@ -103,7 +103,7 @@ class PathKind(click.Path):
 
     def fail(self, message: str, param: click.Parameter | None = None, ctx: click.Context | None = None) -> NoReturn:
         """Raise the error, adding that nothing was done."""
-        super().fail(f"{message} Nothing was done.", param, ctx)
+        super().fail(f"{message} {NOTHING_DONE}", param, ctx)
 
 
 class Agent(click.types.StringParamType):
@@ -120,7 +120,7 @@ class Agent(click.types.StringParamType):
             said = str(error)
             with suppress(UsageError):
                 other = agent_named(value)
-                said = f"there is no {self._lacking} for {other}, only for {', '.join(self._among)}. Nothing was done."
+                said = f"there is no {self._lacking} for {other}, only for {', '.join(self._among)}. {NOTHING_DONE}"
             self.fail(said, param, ctx)
 
 
@@ -227,7 +227,7 @@ FORMAT = click.option(
 def once(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> Any:
     """Return the only value, or None. By default click would silently take the last of several."""
     if len(values) > 1:
-        raise click.BadParameter("it can be given once; use one run for each. Nothing was done.", ctx, param)
+        raise click.BadParameter(f"it can be given once; use one run for each. {NOTHING_DONE}", ctx, param)
     return values[0] if values else None
 
 

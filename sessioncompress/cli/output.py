@@ -15,7 +15,7 @@ from sessioncompress.cli.choosing import MOST_TYPED, Chosen, typed
 from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, with_tilde, wrapped_for
 from sessioncompress.core import process
 from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable, printable_json, quote
-from sessioncompress.errors import Refused, SessionCompressError, UsageError
+from sessioncompress.errors import NONE_CHANGED, Refused, SessionCompressError, UsageError
 from sessioncompress.formats import table
 from sessioncompress.pipeline.discover import Found, is_folder
 from sessioncompress.store.layout import FOLDER
@@ -167,9 +167,6 @@ def confirmed(question: str, where: Path | None, state: str, *, err: bool = Fals
     raise UsageError("cannot ask for confirmation without a terminal", where=where, state=state, remedy="Use --yes.")
 
 
-NOT_ONE_CHANGED = "No session was changed."
-
-
 def goes_on(
     verb: str,
     found: Sequence[Found],
@@ -215,4 +212,4 @@ def goes_on(
     undo = "You can undo this." if can_undo else "You cannot undo this."
     up_to = counted(rows["total"][2], "session", "sessions") + (f" and save ~{kb(saves)}" if saves else "")
     question = f"{verb} up to {up_to}? {undo}"
-    return confirmed(wrapped_for(question, err=True), None, NOT_ONE_CHANGED, err=True)
+    return confirmed(wrapped_for(question, err=True), None, NONE_CHANGED, err=True)

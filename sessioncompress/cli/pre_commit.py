@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from sessioncompress.cli import options, output
 from sessioncompress.core import text
 from sessioncompress.core.text import printable, quote
-from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Refused, failing
+from sessioncompress.errors import FileFailed, InUse, Refused, failing
 from sessioncompress.operations import batch, wording
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.discover import Found, handed
@@ -77,7 +77,7 @@ def refuse_if_put_aside(store: Store, aside: frozenset[str]) -> None:
         if os.path.abspath(file) in aside:  # noqa: PTH100
             what = "the session is about to be committed, but its store is not staged"
             remedy = f"Stage that too (git add {quote(str(store.folder))}), and commit again."
-            raise Refused(what, where=file, state=NOT_CHANGED, remedy=remedy)
+            raise Refused(what, where=file, remedy=remedy)
 
 
 def stage(stores: Mapping[Path, Store], *, dry_run: bool) -> list[str]:

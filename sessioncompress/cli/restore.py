@@ -17,7 +17,7 @@ from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
 from sessioncompress.cli.tables import Column, cut, echo_table, echo_wrapped, file_line, is_seen, is_wide, with_tilde
 from sessioncompress.core import process
 from sessioncompress.core.text import age, counted, kb, printable, quote, restoring, said_time
-from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, UsageError
+from sessioncompress.errors import NONE_CHANGED, Damaged, Refused, SessionCompressError, UsageError
 from sessioncompress.operations.history import RunState, RunStats, SessionRun, runs_of, session_runs, together
 from sessioncompress.operations.history import history as histories
 from sessioncompress.operations.sessions import title_of
@@ -99,7 +99,7 @@ class Restore(SessionCommand["RestoreStats"]):
             return True
         due = sum(map(self._is_due, found))
         question = f"Restore {counted(due, 'session', 'sessions')}? That takes as much room again as before."
-        return not due or output.confirmed(question, None, output.NOT_ONE_CHANGED, err=True)
+        return not due or output.confirmed(question, None, NONE_CHANGED, err=True)
 
     def _is_due(self, found: Found) -> bool:
         """Return True if a run is still in effect in a session, or its store can't be read."""
@@ -128,7 +128,7 @@ class Restore(SessionCommand["RestoreStats"]):
         for one in runs:
             if one.state is not RunState.RESTORED:
                 back = f"'sessioncompress unpack {quote(one.path)}' brings it back."
-                error = Refused("it is packed", where=one.path, state=NOT_CHANGED, remedy=back)
+                error = Refused("it is packed", where=one.path, remedy=back)
                 by_run.setdefault(one.run, []).append(Found(Path(one.path), named=True, error=error))
                 # The command that unpacks them all is printed once, after the total.
                 self.refused_as_packed.add(one.path)
@@ -159,7 +159,7 @@ class Restore(SessionCommand["RestoreStats"]):
             bare = {str(each.path) for each in found if each.path in self.chosen.paths} - paths
             without = f"; there is no readable store of {', '.join(sorted(bare))}" if bare else ""
             what = f"no session here was changed by a run {run}{without}"
-            raise UsageError(what, state=NOT_CHANGED, remedy=remedy)
+            raise UsageError(what, remedy=remedy)
         tried, is_over = self._tried(listed, by_run, run)
         if not is_over:
             tried += self._none_undone(found, paths, set[str]().union(*map(_failed, tried)))
@@ -181,7 +181,7 @@ class Restore(SessionCommand["RestoreStats"]):
             number = sum(each.error is None for each in these)
             if not run and number > 1 and self.chosen.may_ask:
                 question = f"Undo this run in {counted(number, 'session', 'sessions')}?"
-                if not output.confirmed(question, None, output.NOT_ONE_CHANGED, err=True):
+                if not output.confirmed(question, None, NONE_CHANGED, err=True):
                     return tried, True
             done = self._of_run(these, one.run)
             tried.append(done)

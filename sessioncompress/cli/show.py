@@ -62,7 +62,9 @@ def show(
             record = each.record
             where = f"{record.kind.shown} {record.tool}, {record.bytes:,} bytes, line {record.line + 1}"
             click.echo(printable(f"{record.digest}  {where}  {each.journal}"), err=True)
-        raise UsageError(f"{ref} matches {len(found)} originals", remedy="Give more digits, or name the session.")
+        raise UsageError(
+            f"{ref} matches {len(found)} originals", state="", remedy="Give more digits, or name the session."
+        )
     content = first.content if lines is None else _lines(first.content, lines)
     rest = 0 if everything or lines is not None else max(0, len(content) - 20 * 1024)
     content = content[: len(content) - rest]

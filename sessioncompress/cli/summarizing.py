@@ -13,7 +13,7 @@ from sessioncompress.checkpoints.story import as_goal
 from sessioncompress.cli import options, output
 from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core.text import counted, kb, printable, written_time
-from sessioncompress.errors import UsageError
+from sessioncompress.errors import NOTHING_SENT, UsageError
 from sessioncompress.operations import summarizer
 from sessioncompress.operations.branch import BranchStats, places, summarize_branch
 from sessioncompress.operations.handoff import handoff_session, refuse_taken
@@ -22,7 +22,6 @@ from sessioncompress.pipeline.stats import Status, Summarized, to_json
 from sessioncompress.policy.model import Policy, Summarizer
 
 SCHEMA = "sessioncompress.branch-summary/1"
-_STATE = "Nothing was sent, and no session was changed."
 GOAL = click.option("--goal", metavar="TEXT", help="What matters next; it goes at the top of the summary.")
 SUMMARY_TOKENS = click.option(
     "--summary-tokens", type=options.WholeNumber(1000), metavar="N", help="Largest size of the summary, in tokens."
@@ -123,10 +122,10 @@ def asked(
     used = {rules: number for rules, number in of.items() if summarizer.is_used(rules)}
     if used and given.get("no_network"):
         what, remedy = "--no-network is given, but a model is named", "Leave out one of them."
-        raise UsageError(what, state=_STATE, remedy=remedy)
+        raise UsageError(what, state=NOTHING_SENT, remedy=remedy)
     if used and engine is not None:
         what, remedy = "only this machine can ask a model", "Leave out --engine dask."
-        raise UsageError(what, state=_STATE, remedy=remedy)
+        raise UsageError(what, state=NOTHING_SENT, remedy=remedy)
     for rules, number in used.items():
         sessions = f"each of {number:,} sessions" if number > 1 else "the session"
         models = f", {' or '.join(map(printable, rules.models))}" if rules.models else ""
@@ -137,7 +136,7 @@ def asked(
         return True
     if yes or not options.may_be_asked() or not (given.get("summarizer") or given.get("endpoint")):
         return True
-    return output.confirmed("Send it?", None, _STATE, err=True)
+    return output.confirmed("Send it?", None, NOTHING_SENT, err=True)
 
 
 @click.command(cls=options.Command, epilog="Example: sessioncompress handoff session.jsonl -o handoff.md")

@@ -12,7 +12,7 @@ from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, SessionCommand
 from sessioncompress.cli.tables import Column, echo_table, echo_wrapped, is_seen, line_of, with_tilde
 from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable
-from sessioncompress.errors import UsageError
+from sessioncompress.errors import NOTHING_DONE, UsageError
 from sessioncompress.operations.packed import (
     AT_PLACE,
     Ambiguous,
@@ -64,7 +64,7 @@ class Unpack(SessionCommand[UnpackStats]):
 
             if not (urls := packed_below(RemoteSessions(self.urls_named))):
                 what, where = "no packed session matches it", self.urls_named[0]
-                raise UsageError(what, where=where, state="Nothing was done.")
+                raise UsageError(what, where=where, state=NOTHING_DONE)
             return self.collected(unpack_sessions(urls, dry_run=dry_run))
         try:
             packed = selected((), Selection()) if self.given.all_packed else meant_by(self.given.what)

@@ -266,7 +266,7 @@ class CodexPointers(Pointers):
     def leaving(self) -> Iterator[None]:
         if children := self.children():
             what = f"Codex goes on from it in {', '.join(path.name for path, _ in children[:3])}"
-            raise InUse(what, where=self.path, state=NOT_CHANGED, remedy="Pack these too.")
+            raise InUse(what, where=self.path, remedy="Pack these too.")
         with self._alone(needed=bool(self._databases())):
             yield
 
@@ -286,7 +286,7 @@ class CodexPointers(Pointers):
             opened.enter_context(self._alone(needed=bool(children or databases)))
             if children != self.children():
                 what, remedy = "a rollout that goes on from it has just begun", "Run again."
-                raise InUse(what, where=self.path, state=NOT_CHANGED, remedy=remedy)
+                raise InUse(what, where=self.path, remedy=remedy)
             indexes = self._indexes(opened, databases, writing=True)
             was, new = self.path.stat(), os.fstat(fd)
             places = _places(fd, _wanted(indexes, children))
@@ -354,7 +354,7 @@ class CodexPointers(Pointers):
         rollouts, found = self._rollouts(when), []
         if others := [str(path) for path in rollouts.named.get(self._id, ()) if path != self.path]:
             what, remedy = f"Codex's index has places of it, or of {others[0]}", "Move away the one that is a copy."
-            raise Refused(what, where=self.path, state=NOT_CHANGED, remedy=remedy)
+            raise Refused(what, where=self.path, remedy=remedy)
         for path in rollouts.forks.get(self._id, ()):
             with suppress(FileNotFoundError, ValueError):
                 if path == self.path or (header := _header(path)) is None:
@@ -364,7 +364,7 @@ class CodexPointers(Pointers):
                     if path.suffix == ".zst":
                         what, remedy = "Codex has packed", "Resume that in Codex, which unpacks it."
                     what = f"{what} {path.name}, which goes on from it"
-                    raise Refused(what, where=self.path, state=NOT_CHANGED, remedy=remedy)
+                    raise Refused(what, where=self.path, remedy=remedy)
                 found.append((path, header))
         return found
 
@@ -408,7 +408,7 @@ class CodexPointers(Pointers):
 
     def _stranger(self, what: str) -> Refused:
         remedy = f"If {self._home} is your own home of Codex, set CODEX_HOME to it."
-        return Refused(f"Codex's index: {what}", where=self.path, state=NOT_CHANGED, remedy=remedy)
+        return Refused(f"Codex's index: {what}", where=self.path, remedy=remedy)
 
     @contextmanager
     def _alone(self, *, needed: bool) -> Iterator[None]:
@@ -426,7 +426,7 @@ class CodexPointers(Pointers):
             with suppress(FileNotFoundError), disk.closing(open_file(folder / f"{self._thread}.lock")) as own:
                 if not lock(own):
                     what, remedy = "a running Codex has it loaded", "Close it there, and run again."
-                    raise InUse(what, where=self.path, state=NOT_CHANGED, remedy=remedy)
+                    raise InUse(what, where=self.path, remedy=remedy)
             yield
 
     def refuse_if_loaded(self) -> None:
@@ -610,11 +610,11 @@ class _IndexRows:
         except (sqlite3.Error, UnicodeError) as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 what, remedy = "another program keeps Codex's index locked", "Run again when Codex is idle."
-                raise InUse(f"{what} ({self._path})", where=self._session, state=NOT_CHANGED, remedy=remedy) from error
+                raise InUse(f"{what} ({self._path})", where=self._session, remedy=remedy) from error
             raise self._refused(f"Codex's index cannot be changed: {error}", "Check it, or move it away.") from error
 
     def _refused(self, what: str, remedy: str) -> Refused:
-        return Refused(f"{what} ({self._path})", where=self._session, state=NOT_CHANGED, remedy=remedy)
+        return Refused(f"{what} ({self._path})", where=self._session, remedy=remedy)
 
 
 @contextmanager
@@ -624,7 +624,7 @@ def _locked(path: Path) -> Iterator[None]:
         found = os.fstat(fd)
         if found.st_uid != os.geteuid() or found.st_nlink > 1 + len(LeftOver(path).names_of(found.st_ino)):
             what = "it goes on from a rollout that changes, and has other hard links, or another owner"
-            raise Refused(what, where=path, state=NOT_CHANGED, remedy="Put a copy of your own in its place.")
+            raise Refused(what, where=path, remedy="Put a copy of your own in its place.")
         what = "another sessioncompress is working on it, and it goes on from a rollout that changes"
         wait_for_lock(fd, _SECONDS, path, what)
         yield
@@ -648,7 +648,7 @@ def _point(children: Iterable[tuple[Path, _Header]], places: Offsets) -> None:
             place = b"%*d" % (header.room, places.of(header.number))
             if len(place) > header.room:
                 # It has grown since room was made.
-                raise Refused("its place has no room there", where=path, state=NOT_CHANGED, remedy="Run again.")
+                raise Refused("its place has no room there", where=path, remedy="Run again.")
             with disk.closing(disk.open_existing(path)) as fd:
                 changed = os.fstat(fd).st_mtime_ns
                 os.lseek(fd, header.span[0], os.SEEK_SET)

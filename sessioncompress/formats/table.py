@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from sessioncompress.errors import UsageError
+from sessioncompress.errors import NOTHING_DONE, UsageError
 
 if TYPE_CHECKING:
     from sessioncompress.formats.base import Entry, Format, Head
@@ -330,7 +330,7 @@ def agent_named(name: str, among: Sequence[str] = NAMES) -> str:
 
     near = difflib.get_close_matches(name.lower(), names, n=1)
     meant = f"; did you mean {names[near[0]]}?" if near else ""
-    raise UsageError(f"'{name}' is not one of {', '.join(among)}{meant}", state="Nothing was done.")
+    raise UsageError(f"'{name}' is not one of {', '.join(among)}{meant}", state=NOTHING_DONE)
 
 
 @cache

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TextIO, TypeVar, cast
 
 from sessioncompress.core import VERSION, process
-from sessioncompress.errors import FileFailed, IsALink, NotASession, SessionCompressError, failed
+from sessioncompress.errors import OLD_OR_NEW, FileFailed, IsALink, NotASession, SessionCompressError, failed
 from sessioncompress.pipeline.discover import Found
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 _LITTLE = 4 * 1024 * 1024
 """Bytes. Less work than this is done before other processes have started."""
-STATE = "The session is either as before or completely rewritten."
+
 PASSED_OVER = "passed over (not sessions, or links)"
 
 
@@ -66,7 +66,7 @@ def outcome_of(found: Found, work: Callable[[], T]) -> Outcome[T]:
         is_none = isinstance(error, NotASession) or (isinstance(error, IsALink) and str(error.where) == str(path))
         return Outcome(found, error=error, passed_over=is_none and not found.named)
     except OSError as error:
-        return Outcome(found, error=failed(error, found.shown, STATE))
+        return Outcome(found, error=failed(error, found.shown, OLD_OR_NEW))
     except Exception as error:  # noqa: BLE001 - a bug triggered by one file must not stop the others
         trace = error.__traceback__
         while trace and trace.tb_next:
@@ -75,7 +75,7 @@ def outcome_of(found: Found, work: Callable[[], T]) -> Outcome[T]:
         # Leave out Python's own message, which may quote the session.
         what = f"an error in sessioncompress {VERSION} ({type(error).__name__}{at})"
         remedy = "Please report this line, without the session."
-        return Outcome(found, error=FileFailed(what, where=found.shown, state=STATE, remedy=remedy))
+        return Outcome(found, error=FileFailed(what, where=found.shown, state=OLD_OR_NEW, remedy=remedy))
 
 
 def each(files: Iterable[Found], work: Callable[[Found], T]) -> Iterator[Outcome[T]]:
@@ -348,7 +348,7 @@ def results(
 def _died(found: Found, code: int) -> Outcome[Any]:
     how = f"by the signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
     what, remedy = f"the process working on it ended ({how})", "Run again; if memory is short, use --jobs 1."
-    return Outcome(found, error=FileFailed(what, where=found.shown, state=STATE, remedy=remedy))
+    return Outcome(found, error=FileFailed(what, where=found.shown, state=OLD_OR_NEW, remedy=remedy))
 
 
 def _context() -> BaseContext:

@@ -19,7 +19,7 @@ from sessioncompress.core.marker import HEAD
 from sessioncompress.core.model import JsonPath, Role
 from sessioncompress.core.splice import CannotSplice, cuts_of, splice
 from sessioncompress.core.text import counted, joined, quote
-from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
+from sessioncompress.errors import Damaged, Refused
 from sessioncompress.formats.base import Format
 from sessioncompress.formats.values import entry_of
 from sessioncompress.pipeline import reading
@@ -201,7 +201,6 @@ class WithoutCheckpoints:
                 f"it cannot be restored exactly: {of} no longer as we wrote it, and old lines or messages were moved "
                 "out of the session for it",
                 where=self._session.path,
-                state=NOT_CHANGED,
                 remedy="Put a copy of the session back from a backup. 'restore' puts back all other lines, and "
                 f"'zstd -dc' prints those that were moved out; they are in {self._originals}.",
             )
@@ -232,7 +231,7 @@ class WithoutCheckpoints:
                 except (ValueError, KeyError, TypeError) as error:
                     what = "what it stores about a checkpoint cannot be read"
                     remedy = "Put it back from a backup."
-                    raise Damaged(what, where=self._originals, state=NOT_CHANGED, remedy=remedy) from error
+                    raise Damaged(what, where=self._originals, remedy=remedy) from error
                 was = self._left_by(self._journal.lifetime(record).start, raw, reader)
                 if (new := undone(_with(raw, was), undo)) is not None:
                     now |= {before: now.get(part, part) for part, before in was.items()}
@@ -523,7 +522,6 @@ def refuse_if_compacted(stored: reading.Stored, elsewhere: str = "") -> None:
         raise Refused(
             joined(what, elsewhere),
             where=stored.session.path,
-            state=NOT_CHANGED,
             remedy=f"Put its store back ({stored.store.journal} and the originals next to it), or name its folder with "
             f"--backup-dir (backupDir){'; if another store has it, move the one in use away' if elsewhere else ''}. "
             "Without it the session can still be resumed.",

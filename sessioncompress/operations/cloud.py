@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from sessioncompress.core.text import counted, quote
 from sessioncompress.errors import (
-    NOT_CHANGED,
+    NOTHING_DONE,
+    OLD_OR_NEW,
     FileFailed,
     InUse,
     Refused,
@@ -33,7 +34,7 @@ from sessioncompress.policy.sources import Policies
 from sessioncompress.store import disk, objects
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import FOLDER, JOURNAL, PACKS, Store, originals_of, owners, plain_in
-from sessioncompress.store.objects import MB, NOTHING, Object
+from sessioncompress.store.objects import MB, Object
 from sessioncompress.store.places import LARGEST, private_folder, refuse_unless_file
 
 T = TypeVar("T")
@@ -57,7 +58,7 @@ def policy_for(remote: Remote, policies: Policies) -> Policy:
     }
     if given := [name for name, value in asked.items() if value]:
         what = f"{given[0]} can't be used with sessions in object stores"
-        raise UsageError(what, where=remote.url, state=NOTHING, remedy="Leave it out, or work on a local copy.")
+        raise UsageError(what, where=remote.url, state=NOTHING_DONE, remedy="Leave it out, or work on a local copy.")
     # Use the name of a committed store, because every machine must find it.
     return replace(policy, commit_originals=True)
 
@@ -91,14 +92,14 @@ def copied(remote: Remote, folder: Path, *, writes: bool, is_gone: bool = False)
     refuse_unless_file(remote.url, name)
     if writes and remote.size > LARGEST:
         what = f"it has more than {LARGEST // MB:,} MB, the most we change in an object store"
-        raise Refused(what, where=remote.url, state=NOT_CHANGED, remedy="Compress a local copy of it.")
+        raise Refused(what, where=remote.url, remedy="Compress a local copy of it.")
     store = plain_in(folder / name)
     session = Object(remote.url, folder / name) if is_gone else objects.fetched(remote.url, folder / name)
     if session.found is None and not is_gone:
         remedy = (
             "Run again. If that does not help, its key begins or ends with a slash, which cannot be read: rename it."
         )
-        raise FileFailed("it is gone", where=remote.url, remedy=remedy)
+        raise FileFailed("it is gone", where=remote.url, state="", remedy=remedy)
     # Fetch the journal first, so that originals written since then show up as extra, whatever the timing.
     journal, originals = (
         objects.fetched(url, path) if remote.stored is None or path.name in remote.stored else Object(url, path)
@@ -110,7 +111,7 @@ def copied(remote: Remote, folder: Path, *, writes: bool, is_gone: bool = False)
         return copy
     if any(each.found and not each.size for each in (journal, originals)) and session.is_overwritten():
         # Packing empties objects, the session first. Without its store, this session would look damaged.
-        raise InUse("somebody else just packed or wrote it", where=remote.url, state=NOT_CHANGED, remedy="Run again.")
+        raise InUse("somebody else just packed or wrote it", where=remote.url, remedy="Run again.")
     if writes:
         _refuse_if_leased(originals, store)
     return copy
@@ -130,7 +131,7 @@ def temporary(url: str) -> Iterator[Path]:
             with objects.told_of(url, folder):
                 yield folder
     except OSError as error:
-        raise failed(error, f"the temporary copy of {url}", objects.STATE) from error
+        raise failed(error, f"the temporary copy of {url}", OLD_OR_NEW) from error
 
 
 def work_on(remote: Remote, work: Callable[[Path], T], *, writes: bool) -> T:
@@ -167,7 +168,7 @@ def _put_back(session: Object, originals: Object, journal: Object) -> None:
         if each.is_changed:
             if time.monotonic() - begun > _COMMIT_SECONDS:
                 what = "uploading its originals took so long that another run may have started"
-                raise FileFailed(what, where=each.url, state=NOT_CHANGED, remedy="Run again in an hour.")
+                raise FileFailed(what, where=each.url, remedy="Run again in an hour.")
             each.put()
 
 
@@ -183,7 +184,7 @@ def _refuse_if_leased(originals: Object, store: Store) -> None:
     if left > 0 and meta["size"] > journals.load(store.journal).lengths.originals:
         what = "another run has uploaded its originals, but not its journal yet"
         remedy = f"If it was killed, run again in {counted(round(left / 60) + 1, 'minute', 'minutes')}."
-        raise InUse(what, where=originals.url, state=NOT_CHANGED, remedy=remedy)
+        raise InUse(what, where=originals.url, remedy=remedy)
 
 
 class Listing(NamedTuple):
@@ -277,7 +278,7 @@ def _may_be_session(root: str, key: str, size: int, stored: Container[str], pres
     if not name.endswith(".json"):
         return False
     return name + JOURNAL in stored or may_be_session(
-        next(objects.ranged(root + key, 0, min(size, FIRST_BYTES), NOTHING), b"")
+        next(objects.ranged(root + key, 0, min(size, FIRST_BYTES), NOTHING_DONE), b"")
     )
 
 
@@ -303,8 +304,8 @@ def _one(url: str) -> Found:
     """Look up an object that the user named. Raises UsageError if it doesn't exist or is empty; FileFailed."""
     found = objects.looked_up(url)
     if found is None:
-        raise UsageError("there is no object with this name or prefix", where=url, state=NOTHING)
+        raise UsageError("there is no object with this name or prefix", where=url, state=NOTHING_DONE)
     if not found["size"]:
         remedy = "If it was packed, 'sessioncompress unpack' with this URL brings it back."
-        raise UsageError("the object is empty", where=url, state=NOTHING, remedy=remedy)
+        raise UsageError("the object is empty", where=url, state=NOTHING_DONE, remedy=remedy)
     return _meant(url, Sized(found["size"], objects.changed_ns(found)), None, named=True)

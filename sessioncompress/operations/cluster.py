@@ -22,13 +22,12 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from sessioncompress.core import VERSION, process
-from sessioncompress.errors import FileFailed, UsageError
-from sessioncompress.operations.batch import STATE, Engine, Outcome, Results, Task, outcome_of, safe_path
+from sessioncompress.errors import EACH_OLD_OR_NEW, NOTHING_DONE, OLD_OR_NEW, FileFailed, UsageError
+from sessioncompress.operations.batch import Engine, Outcome, Results, Task, outcome_of, safe_path
 
 if TYPE_CHECKING:
     from distributed import Client
 
-_NOTHING_DONE = "Nothing was done."
 _CONNECT = 10
 """Seconds to wait for a scheduler and its first worker."""
 _PATIENCE = 60.0
@@ -59,7 +58,7 @@ def engine(scheduler: str | None, workers: int | None) -> Engine:
     """
     if find_spec("distributed") is None:
         remedy = "Install them with the extra [cluster], as the README says."
-        raise UsageError("--engine dask needs packages that are not installed", state=_NOTHING_DONE, remedy=remedy)
+        raise UsageError("--engine dask needs packages that are not installed", state=NOTHING_DONE, remedy=remedy)
     return partial(_opened, scheduler, workers)
 
 
@@ -78,7 +77,7 @@ def _opened(scheduler: str | None, workers: int | None) -> Iterator[tuple[int, R
             except _NOT_STARTED as error:
                 what = f"its workers could not be started ({type(error).__name__})"
                 remedy = "Run again; if memory is short, with fewer workers, or without --engine."
-                raise FileFailed(what, where=where, state=_NOTHING_DONE, remedy=remedy) from error
+                raise FileFailed(what, where=where, state=NOTHING_DONE, remedy=remedy) from error
         else:
             where = scheduler
             remedy = "Check the address, as in tcp://host:8786, and that 'dask scheduler' runs there."
@@ -87,7 +86,7 @@ def _opened(scheduler: str | None, workers: int | None) -> Iterator[tuple[int, R
                 client.wait_for_workers(1, timeout=_CONNECT)
             except (*_NOT_STARTED, ValueError, TypeError) as error:
                 what = f"the scheduler cannot be reached, or has no worker ({type(error).__name__})"
-                raise UsageError(what, where=where, state=_NOTHING_DONE, remedy=remedy) from error
+                raise UsageError(what, where=where, state=NOTHING_DONE, remedy=remedy) from error
         found: Mapping[str, Any] = client.run(_version, on_error="return")
         for address, version in found.items():
             if version != VERSION:
@@ -131,7 +130,7 @@ def _another(worker: str, version: str, here: str) -> UsageError:
     has = f"sessioncompress {version}" if version else "no sessioncompress it can import"
     what = f"this worker has {has}, but this machine has {here}"
     remedy = "Install the same version for the scheduler and all its workers."
-    return UsageError(what, where=worker, state=STATE, remedy=remedy)
+    return UsageError(what, where=worker, state=OLD_OR_NEW, remedy=remedy)
 
 
 def _done(task: bytes, version: str) -> Outcome[Any]:
@@ -199,9 +198,8 @@ def _outcome(future: Future[Outcome[Any]], task: Task[Any], where: str) -> Outco
         # Leave out Python's own message, which may quote the session.
         what = f"the worker failed ({type(error).__name__})"
         remedy = "Check that the same packages are installed for the scheduler and all its workers, and run again."
-    return Outcome(task.found, error=FileFailed(what, where=task.found.path, state=STATE, remedy=remedy))
+    return Outcome(task.found, error=FileFailed(what, where=task.found.path, state=OLD_OR_NEW, remedy=remedy))
 
 
 def _lost(where: str, what: str) -> FileFailed:
-    state = "Every session is either as before or completely rewritten."
-    return FileFailed(what, where=where, state=state, remedy="Run again to go on.")
+    return FileFailed(what, where=where, state=EACH_OLD_OR_NEW, remedy="Run again to go on.")

@@ -19,7 +19,7 @@ from sessioncompress.core import text
 from sessioncompress.core.checkpoint import EXTRACTIVE, Checkpoint, Cut, Summary
 from sessioncompress.core.jsonl import holds
 from sessioncompress.core.lines import EVERY, messages_of, tokens_of
-from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError, UsageError, failing
+from sessioncompress.errors import Refused, SessionCompressError, UsageError, failing
 from sessioncompress.operations import goals, log
 from sessioncompress.operations.compress import TOLD_AGAIN, judge_open
 from sessioncompress.operations.draft import Opened, opened
@@ -171,7 +171,7 @@ def refuse_size(path: Path, policy: Policy) -> None:
     others = [f'"{rule}"' for rule in Rule if rule is not Rule.SIZE]
     what = 'the budget\'s rule is "size", which does not say when to write a summary'
     remedy = f"Name a rule with --rule, or as budget.rule of the policy: {', '.join(others[:-1])} or {others[-1]}."
-    raise UsageError(what, where=path, state=NOT_CHANGED, remedy=remedy)
+    raise UsageError(what, where=path, remedy=remedy)
 
 
 class _Compaction:

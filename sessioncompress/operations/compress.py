@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from sessioncompress.compressors.base import Ours
 from sessioncompress.core import text
-from sessioncompress.errors import NOT_CHANGED, FileFailed, Refused
+from sessioncompress.errors import FileFailed, Refused
 from sessioncompress.formats import table
 from sessioncompress.operations import log
 from sessioncompress.operations.history import written_by
@@ -150,7 +150,7 @@ def _refuse_if_older(known: Known) -> None:
             "Put that store in place of this one first, which it contains. If there is none, undo the edit; or restore "
             "the session and forget its store, which loses the originals of these lines."
         )
-        raise Refused(text.older(number), where=known.session.path, state=NOT_CHANGED, remedy=remedy)
+        raise Refused(text.older(number), where=known.session.path, remedy=remedy)
 
 
 def _out_of_reach(journal: Journal, path: Path) -> int:

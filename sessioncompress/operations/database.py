@@ -23,7 +23,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from sessioncompress.core.text import quote
-from sessioncompress.errors import Damaged, SessionCompressError, SessionGone, UsageError, failing
+from sessioncompress.errors import NOTHING_DONE, Damaged, SessionCompressError, SessionGone, UsageError, failing
 from sessioncompress.formats import table
 from sessioncompress.operations.sessions import Selection, Session, project_of
 from sessioncompress.pipeline.discover import Found, Remote, is_database
@@ -99,7 +99,7 @@ def found_in(path: Path, selection: Selection, *, stores: bool = False) -> Itera
             yield _session(database, each, agent, named=bool(only))
     if only and only not in present | kept:
         what = "the database has no session of this id"
-        yield Found(path, named=True, error=UsageError(what, where=path, state="Nothing was done."))
+        yield Found(path, named=True, error=UsageError(what, where=path, state=NOTHING_DONE))
     for name in sorted(kept - present):
         if (not only or only == name) and not project:
             what = "the session is not in the database any more, but its store is still there"

@@ -19,7 +19,7 @@ from sessioncompress.core.jsonl import GAP, Document, Piece
 from sessioncompress.core.lines import Survey
 from sessioncompress.core.model import Kind
 from sessioncompress.core.splice import CannotSplice, edited
-from sessioncompress.errors import NOT_CHANGED, Refused
+from sessioncompress.errors import Refused
 from sessioncompress.formats.base import HEAD_LINES, CannotCheckpoint, Entry
 from sessioncompress.formats.table import detect, head_of
 from sessioncompress.operations.checkpoints import Leaving, LineDigests
@@ -59,7 +59,7 @@ class Opened:
 
     def refused(self, what: str, remedy: str, line: int | None = None) -> Refused:
         """Build the error for a session that can't have such a summary."""
-        return Refused(what, where=self.where, line=line, state=NOT_CHANGED, remedy=remedy)
+        return Refused(what, where=self.where, line=line, remedy=remedy)
 
     @contextmanager
     def refusing(self) -> Iterator[None]:
@@ -262,7 +262,7 @@ class EditedSession:
         self.read = reading.survey(self._noted(self._stream(len(lines))), known.form)
         if self._drops and known.seen and detect(head_of(self._first)) is not known.form:
             what = "without the old lines we could no longer tell which agent's session it is"
-            raise Refused(what, where=where, state=NOT_CHANGED, remedy="Run without --drop-dead (drop_dead).")
+            raise Refused(what, where=where, remedy="Run without --drop-dead (drop_dead).")
         live = set(for_the_model(self.read))
         kept = {moved[number] for number in cut.kept if not is_silent(lines, number) and number not in repeated}
         if not kept <= live:

@@ -381,7 +381,7 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
 
     back = way_back(path)
     if not size and not needed:
-        raise UsageError("it does not exist, and it has no store", where=path, remedy=back)
+        raise UsageError("it does not exist, and it has no store", where=path, state="", remedy=back)
     if way_back(path, own=True):
         # A pack has one store: the one next to the session.
         what, state = "it may need its originals when it comes back", "Nothing was deleted."

@@ -257,7 +257,6 @@ class Restored:
                 yield errors.Damaged(
                     f"nothing can be put back: {unreadable(each.unread)}",
                     where=each.of.store.originals,
-                    state=errors.NOT_CHANGED,
                     remedy=remedy,
                 )
 

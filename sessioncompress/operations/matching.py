@@ -187,6 +187,5 @@ def of_another(journal: Path) -> errors.Damaged:
     return errors.Damaged(
         "it names the original of another entry for a line of the session",
         where=journal,
-        state=errors.NOT_CHANGED,
         remedy="Put the journal back from a backup. If others made this store, move its two files away.",
     )

@@ -138,10 +138,10 @@ def read_head(found: Found, roots: Sequence[Path], policy: Policy) -> ToPack:
     root = next((each for each in roots if path.is_relative_to(each)), path.parent)
     if utf8(place := str(path.relative_to(root))) != place:
         remedy = "Rename it."
-        raise Refused("its name is not UTF-8, which an index needs", where=path, state=NOT_CHANGED, remedy=remedy)
+        raise Refused("its name is not UTF-8, which an index needs", where=path, remedy=remedy)
     if not may_name(place):
         what, remedy = "no session can be unpacked into a folder with that name", "Name its own folder alone."
-        raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
+        raise Refused(what, where=path, remedy=remedy)
     with open_session(path, writing=False) as session:
         if rollouts.is_packed(session):
             form, head = rollouts.read(session)
@@ -154,7 +154,7 @@ def read_head(found: Found, roots: Sequence[Path], policy: Policy) -> ToPack:
             if part := part_of(session, form):
                 what = f"a part of it is in another file ({part if '://' in part else PureWindowsPath(part).name})"
                 remedy = f"A pack would lack it, and {form.name} delete it. Run 'sessioncompress compress' instead."
-                raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
+                raise Refused(what, where=path, remedy=remedy)
         remedy = "Rename it, or name its own folder alone."
         packed.refuse_strange(root, place, str(path), NOT_CHANGED, remedy)
         prompt, written = first_prompt(session, form, head)
@@ -327,7 +327,7 @@ def _added(new: packing.NewPack, head: ToPack, pool: ThreadPoolExecutor) -> Entr
                 sources.append(source_of(str(path.relative_to(head.root)), fd))
         if any(abs(each.mtime_ns) > MOST for each in sources):
             what = "it or its store changed after the year 2262 or before 1677, which an index cannot hold"
-            raise Refused(what, where=session.path, state=NOT_CHANGED, remedy="Set the time of change with 'touch'.")
+            raise Refused(what, where=session.path, remedy="Set the time of change with 'touch'.")
         adding = pool.submit(new.add, sources, head.family)
         # Its files must stay open until then, even after an error.
         stack.callback(wait, [adding])
@@ -362,7 +362,7 @@ def _refuse_unless_whole(session: OpenSession, store: Store) -> None:
     if where:
         what = f"its originals are {where}, and a pack holds only what is next to sessions"
         remedy = "Run 'sessioncompress restore' on it first."
-        raise Refused(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
+        raise Refused(what, where=session.path, remedy=remedy)
     recover(session, store, journal.lengths)
     if session.left_over:
         raise session.in_use("a run just replaced it")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 
 from sessioncompress.core.text import OBJECT_STORES, quote
-from sessioncompress.errors import FileFailed, Refused, SessionCompressError, UsageError, failing
+from sessioncompress.errors import NOTHING_DONE, FileFailed, Refused, SessionCompressError, UsageError, failing
 from sessioncompress.formats import table
 from sessioncompress.operations.batch import Outcome, outcome_of
 from sessioncompress.operations.sessions import ListedSession, Selection, Session, printed, project_of, sessions
@@ -45,7 +45,7 @@ class Ambiguous(UsageError):
 
     def __init__(self, named: str, found: Sequence[Packed]) -> None:
         what = f"{named!r} matches {len(found):,} packed sessions"
-        super().__init__(what, state="Nothing was done.", remedy="Name one by its id or path:")
+        super().__init__(what, state=NOTHING_DONE, remedy="Name one by its id or path:")
         self.found = found
 
 
@@ -184,7 +184,7 @@ def meant_by(named: Iterable[str]) -> list[Packed | UnpackStats | SessionCompres
                     remedy = f"Type at least {_FEWEST} characters of an id or a title. {remedy}"
                 elif _LIKE_ID.fullmatch(each):
                     remedy = f"It looks like the beginning of an id, so titles are not searched. {remedy}"
-                raise UsageError(what, state="Nothing was done.", remedy=remedy)
+                raise UsageError(what, state=NOTHING_DONE, remedy=remedy)
             there += at_place
         found += here
     return [*there, *found]

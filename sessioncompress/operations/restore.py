@@ -17,7 +17,7 @@ from sessioncompress.core.jsonl import parse_any, pieces_of
 from sessioncompress.core.marker import HEAD
 from sessioncompress.core.model import Role
 from sessioncompress.core.text import counted, joined, not_there, strangers
-from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError, Unreadable, UsageError
+from sessioncompress.errors import Damaged, Refused, SessionCompressError, Unreadable, UsageError
 from sessioncompress.formats.base import Format
 from sessioncompress.operations.checkpoints import (
     WithoutCheckpoints,
@@ -300,7 +300,7 @@ class _Exactly(Restoring):
         for number, _ in going.values():
             what = f"others made it, and by what it says a text would go that no run wrote, in line {number + 1:,}"
             remedy = f"Move it away, with {self.store.originals.name}."
-            raise Damaged(what, where=self.store.journal, state=NOT_CHANGED, remedy=remedy)
+            raise Damaged(what, where=self.store.journal, remedy=remedy)
 
     def _lines(
         self, before: WithoutCheckpoints, swaps: Mapping[int, LineRecord], others: OtherStores
@@ -378,7 +378,6 @@ class _Exactly(Restoring):
             raise Refused(
                 f"the run {self.run} can't be undone alone: {why}",
                 where=self.session.path,
-                state=NOT_CHANGED,
                 remedy="Undo all runs with 'restore', or the later ones first, as 'restore --last' does.",
             )
         return {number: record for number, record in stood.items() if record and record.sha256 != record.rewritten}
@@ -524,7 +523,6 @@ def _named(originals: Path, policy: Policy) -> relatives.Relative:
     if not journal.runs:
         raise UsageError(
             f"{originals}, whose originals are to be used, has no store: there is no journal {store.journal}",
-            state=NOT_CHANGED,
             remedy="Name the session, or its old path if it was moved. If it had a backup folder, name that with "
             "--backup-dir (backupDir).",
         )

@@ -68,7 +68,7 @@ def show(ref: str, path: Path | str | None = None, policy: Policy = BALANCED) ->
     ref = next(iter(references(ref)), ref)
     if len(ref) < FEWEST_DIGITS or not set(ref) <= set("0123456789abcdef"):
         remedy = "A reference is the 12 or more digits (0-9, a-f) in a marker."
-        raise errors.UsageError(f"{ref!r} is not a reference", remedy=_of_packed(ref) or remedy)
+        raise errors.UsageError(f"{ref!r} is not a reference", state="", remedy=_of_packed(ref) or remedy)
     unreadable: list[errors.SessionCompressError] = []
     searched: list[Path] = []
     for journals_there in _places(path, policy):
@@ -182,7 +182,7 @@ def working_folder() -> Path:
         return Path.cwd()
     except FileNotFoundError as error:
         remedy = "Change to another one, or name the session: show REF SESSION."
-        raise errors.UsageError("the working folder no longer exists", remedy=remedy) from error
+        raise errors.UsageError("the working folder no longer exists", state="", remedy=remedy) from error
 
 
 def mentions(ref: str, journal: Path) -> bool:

@@ -27,7 +27,7 @@ from sessioncompress.core import process
 from sessioncompress.core.checkpoint import Summary
 from sessioncompress.core.lines import tokens_of
 from sessioncompress.core.text import estimate, printable, shown_url
-from sessioncompress.errors import NOT_CHANGED, FileFailed, UsageError, failing
+from sessioncompress.errors import NOTHING_SENT, FileFailed, UsageError, failing
 from sessioncompress.operations.draft import EditedSession, Opened
 from sessioncompress.operations.old_part import OldPart, Unusable
 from sessioncompress.policy.model import OnFailure, Protocol, Summarizer
@@ -121,7 +121,7 @@ def words_of(command: str, name: str, state: str, where: str | None = None) -> l
 
 
 def _words(rules: Summarizer) -> list[str]:
-    return words_of(rules.command or "", "summarizer command", _NOTHING_SENT)
+    return words_of(rules.command or "", "summarizer command", NOTHING_SENT)
 
 
 def _redaction(rules: Summarizer) -> Callable[[str], str]:
@@ -147,7 +147,7 @@ def _read_prompt(name: str) -> str:
     if not path.is_absolute():
         # It would be unclear which folder it is relative to, and anyone may be able to write to the session's.
         raise _wrong("the prompt's path is not absolute", "Start it with / or ~.")
-    with failing(path, _NOTHING_SENT):
+    with failing(path, NOTHING_SENT):
         found = path.stat()
         raw = _read(path) if stat.S_ISREG(found.st_mode) else _piped(path, found.st_dev, found.st_ino)
     try:
@@ -156,7 +156,7 @@ def _read_prompt(name: str) -> str:
         text = ""
     if len(raw) > LARGEST_PROMPT or not text.strip():
         what = f"the prompt is empty, not text, or larger than {LARGEST_PROMPT // 1024} KB"
-        raise UsageError(what, where=path, state=_NOTHING_SENT, remedy="Name another file.")
+        raise UsageError(what, where=path, state=NOTHING_SENT, remedy="Name another file.")
     return text.strip()
 
 
@@ -172,11 +172,8 @@ def _piped(path: Path, device: int, number: int) -> bytes:
     return _read(path)
 
 
-_NOTHING_SENT = "Nothing was sent, and no session was changed."
-
-
 def _wrong(what: str, remedy: str) -> UsageError:
-    return UsageError(what, state=_NOTHING_SENT, remedy=remedy)
+    return UsageError(what, state=NOTHING_SENT, remedy=remedy)
 
 
 def destination(rules: Summarizer) -> str:
@@ -250,7 +247,7 @@ def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True)
         if rules.on_failure is OnFailure.LEAVE:
             remedy = "Run again, or with --on-failure extractive (summarizer.onFailure)."
             what = f"no model summarized it: {why}"
-            raise FileFailed(what, where=session.where, state=NOT_CHANGED, remedy=remedy) from None
+            raise FileFailed(what, where=session.where, remedy=remedy) from None
         summary, failure = old.extract, str(why)
     return Answered(summary, failure, sum(spent) if spent else None, sent)
 
@@ -277,7 +274,7 @@ def _run(rules: Summarizer, prompt: Prompt, where: str) -> str:
     done = process.run(_words(rules), given, seconds=rules.timeout_seconds, most=_MOST_ANSWER)
     if done.ended:
         # This process is being ended, so don't write the extract either.
-        raise FileFailed(f"the summarizer command failed: {done.failure}", where=where, state=NOT_CHANGED)
+        raise FileFailed(f"the summarizer command failed: {done.failure}", where=where)
     if done.failure:
         raise Unusable(f"the command failed: {done.failure}")
     return done.output.decode(errors="replace")

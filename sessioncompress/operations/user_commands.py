@@ -141,4 +141,4 @@ def _failed(command: str, what: str, where: str, name: str = BEFORE_COMMAND) -> 
     # Leave out the arguments, which may hold secrets.
     program = command.split(maxsplit=1)[0]
     remedy = "Run the command by hand with such JSON on its stdin, and correct it."
-    return FileFailed(f"the {name} {program} {what}", where=where, state=NOT_CHANGED, remedy=remedy)
+    return FileFailed(f"the {name} {program} {what}", where=where, remedy=remedy)

@@ -17,7 +17,7 @@ from sessioncompress.core.jsonl import document_of, is_readable, parse, parse_an
 from sessioncompress.core.marker import PREFIX_BYTES, is_unedited, references
 from sessioncompress.core.model import Kind
 from sessioncompress.core.text import joined
-from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, SessionCompressError
+from sessioncompress.errors import Damaged, Refused, SessionCompressError
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.formats.values import entry_of
 from sessioncompress.operations.checkpoints import (
@@ -106,7 +106,6 @@ def since_runs(stored: reading.Stored) -> Since:
         raise Refused(
             f"the store next to it belongs to another session, {text.printable(journal.session_ids[-1])}",
             where=session.path,
-            state=NOT_CHANGED,
             remedy="Put each session back to its own store.",
         )
     with closing(OriginalsReader(originals)) as reader:
@@ -276,7 +275,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             # If the index can't be read, it isn't known to be wrong.
             if pointer := reading.pointers_of(session.path).wrong():
                 remedy = "Close the agent, and run 'sessioncompress compress' on it: that mends it first."
-                raise Damaged(pointer, where=session.path, state=NOT_CHANGED, remedy=remedy)
+                raise Damaged(pointer, where=session.path, remedy=remedy)
         if opaque:
             # Git's markers are among the lines not understood, so without any there is no need to read the session
             # again.
@@ -315,7 +314,7 @@ def _check_others(counts: Store, stores: Iterable[Store]) -> None:
             if (size_of(store.originals) or 0) > loaded.store_size and not recover.begins(store, counts):
                 what = "the journal of these originals is missing, or lacks a run"
                 remedy = f"Put it back from a backup{damage.or_from_git(store.journal)}."
-                raise Damaged(what, where=store.originals, state=NOT_CHANGED, remedy=remedy)
+                raise Damaged(what, where=store.originals, remedy=remedy)
         except Refused:
             # A link, or something that isn't a file, isn't a store, and is not read.
             continue

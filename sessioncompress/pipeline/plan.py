@@ -13,7 +13,7 @@ from sessioncompress.compressors import COMPRESSORS, KINDS, View, beside, redund
 from sessioncompress.compressors.preview import LEAST_GAIN
 from sessioncompress.core.lines import Lines, callers
 from sessioncompress.core.model import Block, Change, JsonPath, Kind, Line, Protection
-from sessioncompress.errors import NOT_CHANGED, Damaged
+from sessioncompress.errors import Damaged
 
 Plan = Mapping[int, tuple[Change, ...]]
 """The changes of each line, in document order."""
@@ -162,6 +162,5 @@ def broken(what: str, where: str, number: int | None = None) -> Damaged:
         f"the rewritten session failed its check: {what}",
         where=where,
         line=None if number is None else number + 1,
-        state=NOT_CHANGED,
         remedy="This is a bug in sessioncompress; please report it.",
     )

@@ -23,7 +23,7 @@ from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.core.model import PLAIN, Answer, Facts, Line, Role
 from sessioncompress.core.pointers import Pointers
 from sessioncompress.core.text import quote
-from sessioncompress.errors import NOT_CHANGED, IsALink, NotASession, Refused, failing
+from sessioncompress.errors import IsALink, NotASession, Refused, failing
 from sessioncompress.formats import values
 from sessioncompress.formats.base import HEAD_LINES, Entry, Format, Head, Name, Reader
 from sessioncompress.formats.table import (
@@ -489,7 +489,6 @@ def refuse_in_merge(session: OpenSession) -> None:
             "git could not merge this session and put its conflict markers into it",
             where=session.path,
             line=number,
-            state=NOT_CHANGED,
             remedy="Finish the merge first: keep the lines of one side, or of both, and remove the markers.",
         )
 
@@ -527,7 +526,6 @@ def _refuse_if_converted(session: OpenSession, journal: Journal) -> None:
                 f"its lines end with {names[now]} now, which a run left with {names[then]}: git converts line ends "
                 "where an attribute or core.autocrlf says so",
                 where=session.path,
-                state=NOT_CHANGED,
                 remedy=convert_back(str(session.path), f"*{session.path.suffix}", then),
             )
 
@@ -537,7 +535,7 @@ def refuse_nameless(session: OpenSession, form: Format) -> None:
     if form.name in NAMELESS:
         what = f"this looks like a session of the format {form.name}, which names no agent"
         remedy = f"Name the file itself, or use --format {form.name} (form)."
-        raise NotASession(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
+        raise NotASession(what, where=session.path, remedy=remedy)
 
 
 def read_session(stored: Stored, *, named: bool = True) -> Known:

@@ -18,7 +18,7 @@ from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references, stand
 from sessioncompress.core.model import Kind, OurKey
 from sessioncompress.core.references import FEWEST_DIGITS
 from sessioncompress.core.text import counted, quote, restoring
-from sessioncompress.errors import NOT_CHANGED, Refused, SessionCompressError
+from sessioncompress.errors import Refused, SessionCompressError
 from sessioncompress.formats import table
 from sessioncompress.formats.base import Name
 from sessioncompress.pipeline import reading, rollouts
@@ -371,7 +371,6 @@ def refuse_if_marked(stored: reading.Stored, policy: Policy) -> None:
     raise Refused(
         f"it has {counted(len(strangers), 'marker', 'markers')}, but its store is missing{why}",
         where=session.path,
-        state=NOT_CHANGED,
         remedy=" ".join(ways),
     )
 

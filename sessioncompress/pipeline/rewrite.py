@@ -33,7 +33,7 @@ from sessioncompress.core.model import (
 )
 from sessioncompress.core.references import References, content_of, digest_of, digests_of, git_blob
 from sessioncompress.core.splice import REMOVED, CannotSplice, literal, splice, within
-from sessioncompress.errors import NOT_CHANGED, Damaged, InUse, Unreadable
+from sessioncompress.errors import Damaged, InUse, Unreadable
 from sessioncompress.formats import values
 from sessioncompress.formats.base import Entry
 from sessioncompress.pipeline.plan import Plan, broken, record_of
@@ -198,7 +198,6 @@ def recorded(original: Entry | None, block: BlockRecord, journal: Path) -> Any:
     raise Damaged(
         f"the original of reference {block.ref} does not match the journal",
         where=journal,
-        state=NOT_CHANGED,
         remedy="Put the journal and the originals back from a backup.",
     )
 
@@ -315,8 +314,7 @@ class Applied:
     def _changed(self, number: int, raw: bytes, changes: tuple[Change, ...]) -> bytes:
         entry = parse_any(raw)
         if entry is None or xxh3_64_intdigest(raw) != self._view.lines[number].digest:
-            what, state = "it changed while it was being read", "The session was not changed."
-            raise InUse(what, where=self._where, state=state, remedy="Run again.")
+            raise InUse("it changed while it was being read", where=self._where, remedy="Run again.")
         try:
             new = rewrite(raw, entry, changes, self._view, self._refer, partial(self._origin, number))
             if new is not None:

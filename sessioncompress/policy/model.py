@@ -14,9 +14,7 @@ from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
 from msgspec.structs import force_setattr, replace
 
 from sessioncompress.core.text import json_safe
-from sessioncompress.errors import UsageError
-
-UNCHANGED = "No session was changed."
+from sessioncompress.errors import NONE_CHANGED, UsageError
 
 MOST = 1 << 53
 """Larger numbers are not exact in every JSON reader, and the journal holds these."""
@@ -108,12 +106,12 @@ class Section(Struct, frozen=True, gc=False, rename="camel", repr_omit_defaults=
                 force_setattr(self, name, convert(plain, kind))
             except (ValidationError, TypeError):
                 what = f"the policy's {name} is {shortened(value)}, but must be {must_be(kind)}"
-                raise UsageError(what, state=UNCHANGED, remedy="Correct the policy.") from None
+                raise UsageError(what, state=NONE_CHANGED, remedy="Correct the policy.") from None
 
 
 def wrong(what: str, file: Path, line: int | None = None) -> UsageError:
     """Return the error for a policy file, or a line of it."""
-    return UsageError(what, where=file, line=line, state=UNCHANGED, remedy="Correct the file.")
+    return UsageError(what, where=file, line=line, state=NONE_CHANGED, remedy="Correct the file.")
 
 
 SMALLEST_LIMIT = 256

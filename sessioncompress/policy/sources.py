@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from sessioncompress.errors import UsageError
-from sessioncompress.policy.model import BALANCED, PRESETS, UNCHANGED, OnlyUser, Policy, with_options, wrong
+from sessioncompress.errors import NONE_CHANGED, UsageError
+from sessioncompress.policy.model import BALANCED, PRESETS, OnlyUser, Policy, with_options, wrong
 
 if TYPE_CHECKING:
     from sessioncompress.policy.file import Key
@@ -199,7 +199,7 @@ class Policies:
             return chosen, file
         if self._preset not in PRESETS:
             what, remedy = f"there is no preset {shortened(self._preset)}", f"Presets are {', '.join(PRESETS)}."
-            raise UsageError(what, state=UNCHANGED, remedy=remedy)
+            raise UsageError(what, state=NONE_CHANGED, remedy=remedy)
         return self._preset, None
 
     def _from(self, sources: Sequence[PolicyFile]) -> Policy:
@@ -239,7 +239,7 @@ class Policies:
         raise UsageError(
             f"the policy's {told}, which a file found near a session may not do",
             where=source.file,
-            state=UNCHANGED,
+            state=NONE_CHANGED,
             remedy=f"Remove {this} there. If you want {them}, give {options}, name a file with --config, or set {them} "
             f"in {where}.",
         )

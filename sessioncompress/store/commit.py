@@ -57,7 +57,7 @@ class _GrowingFile:
             os.close(fd)
             what = f"{committed - found.st_size:,} of its {committed:,} bytes are missing since this run started"
             remedy = "Run again; that says what you can do."
-            raise Damaged(what, where=self._path, state=NOT_CHANGED, remedy=remedy)
+            raise Damaged(what, where=self._path, remedy=remedy)
         try:
             refuse_other_names(self._path, fd)
         except BaseException:
@@ -96,7 +96,7 @@ class _GrowingFile:
         found = disk.sha256_of(self._fd, self._committed, self.size)
         if found != self.added.hexdigest() or os.fstat(self._fd).st_size != self.size:
             what = "what was written there does not read back the same"
-            raise Damaged(what, where=self._path, state=NOT_CHANGED, remedy="Check the disk.")
+            raise Damaged(what, where=self._path, remedy="Check the disk.")
         if self._is_new:
             disk.flush_folder(self._path.parent)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from sessioncompress.core.text import counted, quote
-from sessioncompress.errors import NOT_CHANGED, Damaged, Unreadable, failing
+from sessioncompress.errors import Damaged, Unreadable, failing
 from sessioncompress.store import disk, git, originals
 from sessioncompress.store.journal import Journal, one_side
 from sessioncompress.store.layout import Store, session_of
@@ -40,7 +40,7 @@ def too_short(path: Path, size: int, committed: int, *, left: bool = False) -> D
         what, prints = f"it is missing, and with it the {committed:,} bytes that the session needs", ""
     first = f", {FROM_MARKERS}{prints}. Only after that"
     remedy = f"{put_back(path, committed)} Without one{first if left else ''} {FORGET}"
-    return Damaged(what, where=path, state=NOT_CHANGED, remedy=remedy)
+    return Damaged(what, where=path, remedy=remedy)
 
 
 def put_back(path: Path, committed: int) -> str:
@@ -63,14 +63,13 @@ def refuse_if_changed(store: Store, journal: Journal) -> None:
             "what a run wrote to the journal has changed",
             where=store.journal,
             line=journal.broken,
-            state=NOT_CHANGED,
             remedy="Put the journal back from a backup. Until then restore compares every line with its SHA-256.",
         )
     if journal.blobs and (lost := git.out_of_reach(journal.blobs, store.work.parent / session_of(store.journal).name)):
         what = f"originals are in {counted(len(lost), 'git blob', 'git blobs')} of no commit that HEAD comes from"
         still = "Until git deletes them here, 'sessioncompress restore' gives them back."
         remedy = f"{git.BRING_BACK} {still}"
-        raise Damaged(what, where=store.journal, state=NOT_CHANGED, remedy=remedy)
+        raise Damaged(what, where=store.journal, remedy=remedy)
     spans = [(run.originals_sha256, start, run.store_size) for run, start in journal.spans if run.originals_sha256]
     if not spans:
         return
@@ -79,7 +78,7 @@ def refuse_if_changed(store: Store, journal: Journal) -> None:
             if disk.sha256_of(fd, start, end) != wanted:
                 what = f"what a run wrote to bytes {start:,} to {end:,} has changed"
                 remedy = "Put the file back from a backup."
-                raise Damaged(what, where=store.originals, state=NOT_CHANGED, remedy=remedy)
+                raise Damaged(what, where=store.originals, remedy=remedy)
 
 
 def refuse_if_of_another(store: Store, journal: Journal) -> None:

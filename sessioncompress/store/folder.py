@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from sessioncompress.errors import NOT_CHANGED, IsALink, Refused, failing
+from sessioncompress.errors import IsALink, Refused, failing
 from sessioncompress.store import disk
 from sessioncompress.store.git import in_work_tree, known
 from sessioncompress.store.layout import ENDINGS, FOLDER, Store, is_local
@@ -122,7 +122,7 @@ def refuse_linked_folder(folder: Path) -> None:
     with suppress(OSError):
         is_folder = stat.S_ISDIR(os.lstat(folder).st_mode)
     if not is_folder:
-        raise IsALink("this must be a folder of its own", where=folder, state=NOT_CHANGED, remedy="Move it away.")
+        raise IsALink("this must be a folder of its own", where=folder, remedy="Move it away.")
 
 
 def refuse_linked_store(store: Store) -> None:
@@ -139,12 +139,12 @@ def refuse_linked(file: Path) -> None:
     for folder in filter(is_ours, (file.parent.parent, file.parent)):
         refuse_linked_folder(folder)
     if file.is_symlink():
-        raise IsALink("it is a symbolic link", where=file, state=NOT_CHANGED, remedy="Move it away.")
+        raise IsALink("it is a symbolic link", where=file, remedy="Move it away.")
     _refuse_folder(file)
     if file.exists() and not file.is_file():
         what = "there is a named pipe or the like here, where one of our files belongs"
         remedy = "Move it away, put the file back from a backup, and run again."
-        raise Refused(what, where=file, state=NOT_CHANGED, remedy=remedy)
+        raise Refused(what, where=file, remedy=remedy)
 
 
 def _refuse_folder(file: Path) -> None:
@@ -161,7 +161,7 @@ def refuse_other_names(file: Path, fd: int) -> None:
     if os.fstat(fd).st_nlink > 1:
         remedy = "Put a copy in its place: cp -p FILE COPY && mv COPY FILE."
         what = "it has other hard links, which a run would change too"
-        raise IsALink(what, where=file, state=NOT_CHANGED, remedy=remedy)
+        raise IsALink(what, where=file, remedy=remedy)
 
 
 def is_open_to_others(store: Store) -> bool:
@@ -247,7 +247,7 @@ def _attributes_due(folder: Path) -> bytes | None:
         return None
     if present == _NOT_OURS:
         what = "this must be a file of its own, by which git changes no byte of a store"
-        raise IsALink(what, where=folder / _ATTRIBUTES, state=NOT_CHANGED, remedy="Move it away.")
+        raise IsALink(what, where=folder / _ATTRIBUTES, remedy="Move it away.")
     return b"%b\n%b" % (present.removesuffix(b"\n"), _AS_THEY_ARE) if present else _AS_THEY_ARE
 
 
@@ -274,7 +274,7 @@ def _ignore_due(folder: Path, shown: Sequence[str], created: Sequence[str]) -> b
     with suppress(FileNotFoundError):
         if not stat.S_ISREG((folder / _IGNORE).lstat().st_mode):
             what = "this must be a file of its own, which hides the originals from git"
-            raise IsALink(what, where=folder / _IGNORE, state=NOT_CHANGED, remedy="Move it away.")
+            raise IsALink(what, where=folder / _IGNORE, remedy="Move it away.")
     return wanted
 
 
@@ -293,7 +293,7 @@ def _line(name: str) -> bytes:
     if "\n" in name:
         what = f"no .gitignore can let git see {name!r}, since the name contains a line break"
         remedy = "Rename the session, or run without --commit-originals (commitOriginals in your policy)."
-        raise Refused(what, state=NOT_CHANGED, remedy=remedy)
+        raise Refused(what, remedy=remedy)
     return b"!/%b" % _SPECIAL.sub(rb"\\\g<0>", os.fsencode(name))
 
 

@@ -220,7 +220,7 @@ def out_of_reach(blobs: Collection[str], file: Path) -> set[str]:
                     break
         if lost and process.returncode:
             remedy = "See what 'git rev-list --objects HEAD' says there, and run again."
-            raise FileFailed("git did not list what HEAD comes from", where=top, state=NOT_CHANGED, remedy=remedy)
+            raise FileFailed("git did not list what HEAD comes from", where=top, remedy=remedy)
     return lost
 
 
@@ -247,7 +247,7 @@ def _asked(process: Popen[bytes], name: str) -> tuple[str, bytes | None]:
     if not size or process.stdout.read(1) != b"\n":
         what = f"git does not give {name}"
         remedy = f"Run 'git cat-file -t {name}' here: a partial clone fetches it, and another says what is damaged."
-        raise FileFailed(what, where="git", state=NOT_CHANGED, remedy=remedy)
+        raise FileFailed(what, where="git", remedy=remedy)
     return blob.decode(), content
 
 
@@ -315,7 +315,7 @@ def _names_in(top: Path, at: Path | None, files: Iterable[Path]) -> Iterator[str
     """
     names = [os.path.relpath(file, top) for file in files]
     if odd := [name for name in names if set(name) & set("\r\n")]:
-        raise FileFailed(f"the name {odd[0]!r} contains a line break", where=top)
+        raise FileFailed(f"the name {odd[0]!r} contains a line break", where=top, state="")
     # The system may return names with decomposed accents (NFD); git composes them.
     asked = dict.fromkeys([*names, *map(_composed, names)])
     submodules = False

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 from sessioncompress.core.model import Origin, OurKey
 from sessioncompress.core.text import quote
-from sessioncompress.errors import NOT_CHANGED, Damaged, failing
+from sessioncompress.errors import Damaged, failing
 from sessioncompress.store import disk, layout, records
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.git import in_work_tree
@@ -499,7 +499,6 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
             raise Damaged(
                 "its lines end with CR LF: git converts line ends where an attribute or core.autocrlf says so",
                 where=where,
-                state=NOT_CHANGED,
                 remedy=convert_back(where, f"*{layout.HISTORY if where.endswith(layout.HISTORY) else layout.JOURNAL}"),
             )
         try:
@@ -523,7 +522,6 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
                 f"this record of the journal cannot be read ({why})",
                 where=where,
                 line=number,
-                state=NOT_CHANGED,
                 remedy=f"Put the journal back from a backup. {one_side(Path(where), is_sure=is_conflict)}If others "
                 "made it, move its two files away. 'sessioncompress forget' deletes all stores of the session.",
             ) from error

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from sessioncompress.errors import NOT_CHANGED, Refused, UsageError
+from sessioncompress.errors import Refused, UsageError
 from sessioncompress.policy.model import Policy
 from sessioncompress.store.machine import folder_name, is_signed
 
@@ -529,7 +529,7 @@ def store_of(path: Path, policy: Policy) -> Store:
         f"{there.originals.name} to {store.originals}, and {there.journal.name} to {store.journal}."
     )
     what = f"its originals are in {there.folder}, not in the backup folder {backups_of(path, policy)}"
-    raise Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
+    raise Refused(what, where=path, remedy=remedy)
 
 
 def store_in_own_folder(path: Path, policy: Policy) -> Store | None:
@@ -551,7 +551,7 @@ def backup_folder(named: str, where: Path) -> Path:
         return Path(named).expanduser()
     except RuntimeError as error:
         what = f"the policy's backupDir is {named!r}, but there is no such home folder"
-        raise UsageError(what, where=where, state=NOT_CHANGED, remedy="Name a folder that exists.") from error
+        raise UsageError(what, where=where, remedy="Name a folder that exists.") from error
 
 
 _LEFT_OVER = re.compile(r"(.+)\.(?:late-[0-9a-f-]+|temp-[0-9a-f]{8})", re.DOTALL)

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from sessioncompress.core.jsonl import document_of
 from sessioncompress.core.pointers import Pointers
-from sessioncompress.errors import NOT_CHANGED, InUse, IsALink, NotASession, SessionCompressError, Unsupported, failing
+from sessioncompress.errors import InUse, IsALink, NotASession, SessionCompressError, Unsupported, failing
 from sessioncompress.store import disk
 from sessioncompress.store.late_links import PREFIX_BYTES, LeftOver, longest_name, prefix_of
 from sessioncompress.store.layout import status_of
@@ -100,7 +100,7 @@ class OpenSession:
         """Return the error for a session that can't be changed now, with the processes that have it (or `fd`) open."""
         known = ", ".join(holders(self.fd if fd is None else fd))
         by = f", open for writing in {known}" if known else ""
-        return InUse(f"{what}{by}", where=self.path, state=NOT_CHANGED, remedy="Run again when the agent is idle.")
+        return InUse(f"{what}{by}", where=self.path, remedy="Run again when the agent is idle.")
 
     def close(self) -> None:
         """Close the files, which also releases the locks."""
@@ -138,7 +138,7 @@ def open_file(path: Path) -> int:
         fd = os.open(path, _FLAGS)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):
-            raise IsALink("it is a symbolic link", where=path, state=NOT_CHANGED, remedy="Name its target.") from error
+            raise IsALink("it is a symbolic link", where=path, remedy="Name its target.") from error
         if error.errno != errno.ENXIO:
             raise
     else:
@@ -165,14 +165,14 @@ def wait_for_lock(fd: int, seconds: float, where: Path, what: str) -> None:
     deadline = time.monotonic() + seconds
     while not lock(fd):
         if time.monotonic() > deadline:
-            raise InUse(what, where=where, state=NOT_CHANGED, remedy="Run again.")
+            raise InUse(what, where=where, remedy="Run again.")
         time.sleep(0.02)
 
 
 def _open_locked(path: Path) -> OpenSession:
     """Open and lock the file at the path; open it again if it was replaced before the lock was free."""
     if sys.platform not in ("linux", "darwin"):
-        raise Unsupported("writing is supported on Linux and macOS only", where=path, state=NOT_CHANGED)
+        raise Unsupported("writing is supported on Linux and macOS only", where=path)
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         fd = open_file(path)
@@ -184,7 +184,7 @@ def _open_locked(path: Path) -> OpenSession:
             raise
         os.close(fd)
         if time.monotonic() > deadline:
-            raise InUse("another sessioncompress is working on it", where=path, state=NOT_CHANGED, remedy="Run again.")
+            raise InUse("another sessioncompress is working on it", where=path, remedy="Run again.")
         time.sleep(0.02)
 
 
@@ -196,12 +196,12 @@ def _refuse_unless_replaceable(session: OpenSession, quiet_seconds: float) -> No
             "cp -p FILE COPY && mv COPY FILE."
         )
         what = "it has other hard links, which would keep the old text"
-        raise IsALink(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
+        raise IsALink(what, where=session.path, remedy=remedy)
     # The late link has a longer name. Better to fail before the work than after it.
     longest = longest_name(session.path, session.stat.st_ino, session.size)
     if (over := longest - os.pathconf(session.path.parent, "PC_NAME_MAX")) > 0:
         what = f"its name is {over} bytes too long: while it is replaced, the old file is kept under a longer name"
-        raise Unsupported(what, where=session.path, state=NOT_CHANGED, remedy="Give it a shorter name.")
+        raise Unsupported(what, where=session.path, remedy="Give it a shorter name.")
     # A time far in the future tells nothing about when the file changed.
     if quiet_seconds and abs(age := time.time() - session.stat.st_mtime) < quiet_seconds:
         seconds = round(max(age, 0))

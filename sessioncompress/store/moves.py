@@ -15,7 +15,6 @@ from shutil import disk_usage
 from typing import Final
 
 from sessioncompress.errors import (
-    NOT_CHANGED,
     FileFailed,
     IsALink,
     Refused,
@@ -58,7 +57,7 @@ def take_out(each: Packed, session: OpenSession) -> None:
         aside = aside_of(path)
         if os.path.lexists(aside):
             what = "a session with that name that was being packed is still here"
-            raise Refused(what, where=aside, state=NOT_CHANGED, remedy="Compare the two, and move one away.")
+            raise Refused(what, where=aside, remedy="Compare the two, and move one away.")
         make_ours(aside.parent)
         with session.pointers.leaving():
             disk.system.replace(path, aside)
@@ -211,7 +210,7 @@ def alone(at: Place) -> Iterator[list[Pack | SessionCompressError]]:
         return
     root = at.root
     if os.name != "posix":
-        raise Unsupported("writing is supported on Linux and macOS only", where=root, state=NOT_CHANGED)
+        raise Unsupported("writing is supported on Linux and macOS only", where=root)
     make_key()
     folder = packs_of(root)
     with failing(root):

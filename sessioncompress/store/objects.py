@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sessioncompress.core.text import KB
-from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, SessionCompressError, UsageError
+from sessioncompress.errors import (
+    NOT_CHANGED,
+    NOTHING_DONE,
+    OLD_OR_NEW,
+    FileFailed,
+    InUse,
+    SessionCompressError,
+    UsageError,
+)
 from sessioncompress.store import disk
 from sessioncompress.store.layout import status_of
 
@@ -24,8 +32,6 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 MB = KB * KB
-NOTHING = "Nothing was done."
-STATE = "The session is either as before or completely rewritten."
 _CHUNK = 8 * MB
 
 
@@ -53,7 +59,7 @@ class Object:
         """True if the work wrote the file. A removed file held nothing that a journal refers to."""
         return _signature(self.path) not in (None, self._was)
 
-    def put(self, content: bytes | None = None, *, state: str = STATE) -> None:
+    def put(self, content: bytes | None = None, *, state: str = OLD_OR_NEW) -> None:
         """Put the file, or `content`, if the object is still the version fetched. Raises InUse, FileFailed."""
         from obstore import exceptions, put
 
@@ -160,7 +166,7 @@ def listed(url: str) -> Iterator[ObjectMeta]:
     from obstore import list as listing
 
     store, prefix = place(url)
-    with failing(url, NOTHING):
+    with failing(url, NOTHING_DONE):
         for chunk in listing(store, prefix=prefix or None):
             yield from chunk
 
@@ -170,7 +176,7 @@ def looked_up(url: str) -> ObjectMeta | None:
     from obstore import head
 
     store, key = place(url)
-    with failing(url, NOTHING):
+    with failing(url, NOTHING_DONE):
         try:
             return head(store, key) if key else None
         except FileNotFoundError:
@@ -200,7 +206,7 @@ def place(url: str) -> tuple[ObjectStore, str]:
     key = url[len(root) :].rstrip("/")
     if key.startswith("/"):
         what, remedy = "the library would drop the second slash", "Name it without one, or rename that object."
-        raise UsageError(what, where=url, state=NOTHING, remedy=remedy)
+        raise UsageError(what, where=url, state=NOTHING_DONE, remedy=remedy)
     return _client(root), key
 
 
@@ -212,9 +218,9 @@ def _client(bucket: str) -> ObjectStore:
         if (given := os.environ.get(name)) and not given.startswith(("http://", "https://")):
             # The library would crash instead of raising an error.
             what, remedy = f"{name} is not a URL: {given!r}", "Set it as in http://localhost:9000."
-            raise UsageError(what, where=bucket, state=NOTHING, remedy=remedy)
+            raise UsageError(what, where=bucket, state=NOTHING_DONE, remedy=remedy)
     retries: Any = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}
-    with failing(bucket, NOTHING):
+    with failing(bucket, NOTHING_DONE):
         return from_url(bucket, retry_config=retries)
 
 
@@ -224,7 +230,7 @@ def library() -> None:
         import obstore  # noqa: F401
     except ImportError as error:
         what, remedy = "object stores need obstore", "Install it with the extra [cloud], as the README says."
-        raise UsageError(what, state=NOTHING, remedy=remedy) from error
+        raise UsageError(what, state=NOTHING_DONE, remedy=remedy) from error
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Self
 
 from xxhash import xxh3_64_intdigest
 
-from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, Unreadable, failing
+from sessioncompress.errors import Damaged, FileFailed, Unreadable, failing
 from sessioncompress.store import git
 from sessioncompress.store.layout import session_of
 from sessioncompress.store.lock import open_file
@@ -163,7 +163,7 @@ class OriginalsPacker:
             position += len(piece)
             data = b""
         if not same or position != len(content):
-            raise Damaged("zstd did not give back what it was given", state=NOT_CHANGED, remedy="Check the memory.")
+            raise Damaged("zstd did not give back what it was given", remedy="Check the memory.")
         self._sink(frame)
         self.end += len(frame)
         self._filled = 0
@@ -242,7 +242,7 @@ class OriginalsReader:
         if remedy == git.BRING_BACK:
             remedy += OTHERS_CAN
         where = session_of(self._path)
-        raise Unreadable(f"{what} (git blob {place.blob})", where=where, state=NOT_CHANGED, remedy=remedy)
+        raise Unreadable(f"{what} (git blob {place.blob})", where=where, remedy=remedy)
 
     def _frame(self, start: int, place: InFrame) -> tuple[bytes, int]:
         found = self._held.pop(start, None)
@@ -257,7 +257,7 @@ class OriginalsReader:
                     except FileNotFoundError as error:
                         what = "the originals that the journal lists are missing"
                         remedy = "Put a copy of this file back from a backup. Without one they are lost."
-                        raise Unreadable(what, where=self._path, state=NOT_CHANGED, remedy=remedy) from error
+                        raise Unreadable(what, where=self._path, remedy=remedy) from error
                 found = self._decode(start, place)
             self._size += len(found[0]) + _BESIDE
         self._held[start] = found
@@ -278,7 +278,6 @@ class OriginalsReader:
         return Unreadable(
             f"{what} ({where})",
             where=self._path,
-            state=NOT_CHANGED,
             remedy=f"Put a copy of this file back from a backup.{OTHERS_CAN}",
         )
 

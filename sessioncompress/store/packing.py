@@ -17,7 +17,7 @@ from typing import NamedTuple, Self
 from msgspec.structs import replace
 
 from sessioncompress.core.text import counted, quote
-from sessioncompress.errors import NOT_CHANGED, Damaged, FileFailed, InUse, Refused, SessionCompressError, failing
+from sessioncompress.errors import Damaged, FileFailed, InUse, Refused, SessionCompressError, failing
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder
 from sessioncompress.store.layout import ARCHIVE
@@ -322,7 +322,7 @@ class NewPack:
                     again = index_in(span)
             if again != index:
                 what, remedy = "its index does not read back", "Pack fewer sessions at once."
-                raise FileFailed(what, where=self._path, state=NOT_CHANGED, remedy=remedy)
+                raise FileFailed(what, where=self._path, remedy=remedy)
             self._at.publish(self._path, self.name, index)
             return Pack(self._at, self._at.folders()[0], self.name, index)
 

@@ -20,7 +20,7 @@ from typing import Final
 
 from sessioncompress.core.process import emptied_at_a_signal
 from sessioncompress.errors import (
-    NOT_CHANGED,
+    NOTHING_DONE,
     Damaged,
     FileFailed,
     InUse,
@@ -34,7 +34,7 @@ from sessioncompress.store.git import known
 from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, is_local, is_own, locals_in, store_in
 from sessioncompress.store.lock import lock
 from sessioncompress.store.machine import folder_name
-from sessioncompress.store.objects import MB, NOTHING, Object
+from sessioncompress.store.objects import MB, Object
 from sessioncompress.store.pack import (
     INDEX,
     LONGEST_INDEX,
@@ -229,9 +229,9 @@ class Bucket:
         seen = objects.met(url, path)
         if seen.size > LONGEST_INDEX:
             what = f"it is larger than {LONGEST_INDEX:,} bytes"
-            raise Damaged(what, where=url, state=NOTHING, remedy="Find out who wrote it.")
+            raise Damaged(what, where=url, state=NOTHING_DONE, remedy="Find out who wrote it.")
         if not seen.size:
-            raise InUse("another run just removed it", where=url, state=NOTHING, remedy="Run again.")
+            raise InUse("another run just removed it", where=url, state=NOTHING_DONE, remedy="Run again.")
         found = index_of(url, b"".join(seen.pieces()))
         self._seen[path] = seen
         return found
@@ -347,7 +347,7 @@ def _not_read_back(url: str, state: str) -> FileFailed:
 def refuse_unless_file(url: str, *names: str) -> None:
     """Raise NotASession if a name is not a possible file name."""
     if any(len(os.fsencode(each)) > _LONGEST_NAME or "\0" in each or each in ("", ".", "..") for each in names):
-        raise NotASession("its name is not a possible file name", where=url, state=NOT_CHANGED)
+        raise NotASession("its name is not a possible file name", where=url)
 
 
 def is_below(root: Path, path: Path) -> bool:

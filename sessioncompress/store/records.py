@@ -28,7 +28,7 @@ import orjson
 from sessioncompress.core.jsonl import loads
 from sessioncompress.core.model import JsonPath, Kind, Origin, OurKey
 from sessioncompress.core.references import DIGITS, is_of_first_stores
-from sessioncompress.errors import NOT_CHANGED, FileFailed
+from sessioncompress.errors import FileFailed
 from sessioncompress.store import disk
 from sessioncompress.store.layout import named_in
 from sessioncompress.store.lock import open_file
@@ -406,7 +406,6 @@ def readable(run: RunRecord, journal: Path) -> RunRecord:
     raise FileFailed(
         "the record of this run could not be read back: its policy is too long, or contains something that is not JSON",
         where=journal,
-        state=NOT_CHANGED,
         remedy="Shorten the policy's lists.",
     )
 

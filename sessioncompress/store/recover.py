@@ -14,7 +14,7 @@ from pathlib import Path
 from sessioncompress.core import jsonl
 from sessioncompress.core.documents import undo_of
 from sessioncompress.core.text import counted, quote
-from sessioncompress.errors import NOT_CHANGED, Damaged, Refused, failing
+from sessioncompress.errors import Damaged, Refused, failing
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk, folder
 from sessioncompress.store import journal as journals
@@ -58,7 +58,7 @@ def _refuse_if_needed(session: OpenSession, store: Store, lengths: Lengths, *, s
             "them away, or 'sessioncompress forget' deletes them."
         )
         what = "the journal of these originals is missing"
-        raise Damaged(what, where=store.originals, state=NOT_CHANGED, remedy=remedy)
+        raise Damaged(what, where=store.originals, remedy=remedy)
     loaded = None
     if originals != lengths.originals:
         # Whoever needs its contents reports that it can't be read.
@@ -191,7 +191,7 @@ def brought_home(session: OpenSession, policy: Policy, *, writing: bool = True) 
                 "Run with --commit-originals if they may go into commits. Else move the store's two files away, after "
                 "'sessioncompress restore' if you trust them."
             )
-            raise Refused(what, where=session.path, state=NOT_CHANGED, remedy=remedy)
+            raise Refused(what, where=session.path, remedy=remedy)
     if not writing:
         return store
     if due == store or not holds(store):
@@ -206,7 +206,7 @@ def brought_home(session: OpenSession, policy: Policy, *, writing: bool = True) 
             return due
         known = counted(needed, "line of it is", "lines of it are")
         what = f"it has two stores, and {known} known only to {store.journal}, not to that in {due.folder}"
-        raise Refused(what, where=session.path, state=NOT_CHANGED, remedy="'sessioncompress restore' it first.")
+        raise Refused(what, where=session.path, remedy="'sessioncompress restore' it first.")
     recover(session, store, journals.load(store.journal).lengths)
     with failing(session.path):
         # Copy the journal last and remove it first: a store without one is ignored if another store has one.
@@ -286,7 +286,7 @@ def _refuse_what_others_wrote(session: OpenSession) -> None:
 
 def _of_others(session: OpenSession, path: Path, what: str) -> Refused:
     remedy = f"Compare the two, move the right one to {session.path}, remove the other, and run again."
-    return Refused(what, where=path, state=NOT_CHANGED, remedy=remedy)
+    return Refused(what, where=path, remedy=remedy)
 
 
 def removable(session: OpenSession) -> list[Path]:

@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 from urllib.parse import quote
 
 from sessioncompress.core.jsonl import LINE_CAP
-from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Refused
+from sessioncompress.errors import FileFailed, InUse, Refused
 from sessioncompress.store.tables import FUNCTIONS, TABLES, Columns, Odd, Statement, length, text
 
 _WAIT_SECONDS = 2.0
@@ -97,7 +97,7 @@ class Database:
     def lines(self, session: str, *, adds: bool) -> tuple[list[bytes], int]:
         """Read the lines of a session at one moment, and its time of change in ns. Raises Refused."""
         if adds and self.tables.fixed:
-            raise Refused(self.tables.fixed, where=self.path / session, state=NOT_CHANGED)
+            raise Refused(self.tables.fixed, where=self.path / session)
         with self._transaction("BEGIN"):
             changed = self._sql.execute(self.tables.changed, (session,)).fetchone()
             try:
@@ -106,7 +106,7 @@ class Database:
                 raise self._odd(str(error), session) from error
             # OpenClaw may have packed all of them, and may unpack them later.
             if not lines:
-                raise Refused("its rows are not in the database", where=self.path / session, state=NOT_CHANGED)
+                raise Refused("its rows are not in the database", where=self.path / session)
             return lines, _nanoseconds(*changed)
 
     def changes(self, session: str, before: Iterable[bytes], after: Iterable[bytes]) -> _Changes:
@@ -134,7 +134,7 @@ class Database:
             for statement, given in statements:
                 if self._sql.execute(statement, given).rowcount != 1:
                     what = "its agent changed it meanwhile"
-                    raise InUse(what, where=self.path / session, state=NOT_CHANGED, remedy="Run again.")
+                    raise InUse(what, where=self.path / session, remedy="Run again.")
 
     def events(self, session: str) -> EventTotal:
         """Count the events of a session that may be deleted; see take_events()."""
@@ -247,7 +247,7 @@ class Database:
 
     def _odd(self, what: str, session: str) -> Refused:
         what = f"{what} is not as {self.tables.called} writes it, or over {LINE_CAP >> 20} MB"
-        return Refused(what, where=self.path / session, state=NOT_CHANGED)
+        return Refused(what, where=self.path / session)
 
     def _refuse_unless_known(self) -> None:
         """Find the agent that has these tables. Raises Refused if no known agent does."""

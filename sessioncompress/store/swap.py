@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple
 from xxhash import xxh3_128
 
 from sessioncompress.core import jsonl
-from sessioncompress.errors import NOT_CHANGED, FileFailed, InUse, Unsupported
+from sessioncompress.errors import FileFailed, InUse, Unsupported
 from sessioncompress.store import disk
 from sessioncompress.store.folder import create_in_folder
 from sessioncompress.store.late_links import NO_DRAFT, LateLink, current_state, now, prefix_of
@@ -59,7 +59,7 @@ class Draft:
         found = disk.digest(self.fd, self._checked, self.size)
         if os.fstat(self.fd).st_size != self.size or found != self._hash.digest():
             what = "what was written there does not read back the same"
-            raise FileFailed(what, where=self.path, state=NOT_CHANGED, remedy="Check the disk.")
+            raise FileFailed(what, where=self.path, remedy="Check the disk.")
         self.digest = self.digest or found.hex()
         self._checked = self.size
         self._hash.reset()
@@ -222,7 +222,7 @@ def put_in_place(
     # Keep other sessioncompress runs off the new session until this run is done with it.
     if not lock(new):
         os.close(new)
-        raise InUse("another program has locked it", where=draft.path, state=NOT_CHANGED)
+        raise InUse("another program has locked it", where=draft.path)
     try:
         with session.pointers.moving(draft.fd):
             # Name the links before the last look at the session, to leave hardly any time between that look and the
@@ -302,7 +302,7 @@ def link(path: Path, name: Path) -> None:
         remedy = (
             "Move it to a file system that has them. If this one has, 'lsattr' shows what forbids one of this file."
         )
-        raise Unsupported(what, where=path, state=NOT_CHANGED, remedy=remedy) from error
+        raise Unsupported(what, where=path, remedy=remedy) from error
 
 
 def _name_links(session: OpenSession, states: dict[int, LateLink]) -> None:

@@ -18,7 +18,7 @@ import orjson
 
 from sessioncompress.core.jsonl import LINE_CAP
 from sessioncompress.core.splice import CannotSplice, end_of_value
-from sessioncompress.errors import NOT_CHANGED, Damaged, Refused
+from sessioncompress.errors import Damaged, Refused
 from sessioncompress.store.originals import zstd
 
 _INFO, _PARTS = b'{"info":', b',"parts":['
@@ -222,7 +222,7 @@ def _rows_of_messages(lines: Iterable[bytes]) -> dict[Row, Value]:
                 found["part", part["id"]] = Value(data, part["messageID"], tuple(part.get("row", times)))
                 start = end + 1
     except (CannotSplice, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Damaged("a rewritten line is no message with its parts", state=NOT_CHANGED) from error
+        raise Damaged("a rewritten line is no message with its parts") from error
     return found
 
 
@@ -313,7 +313,7 @@ def _rows_of_lines(lines: Iterable[bytes]) -> dict[Row, Value]:
             data = _without(_ROW, value, line.removesuffix(b"\n"))
             found["transcript_events", value["row"]] = Value(data)
     except (ValueError, KeyError, TypeError) as error:
-        raise Damaged("a rewritten line is no row", state=NOT_CHANGED) from error
+        raise Damaged("a rewritten line is no row") from error
     return found
 
 
@@ -322,7 +322,7 @@ _FIXED = "OpenClaw keeps the places of lines in other tables, so none can be add
 
 def _change_line(session: str, row: Row, was: Value | None, now: Value | None) -> Statement:
     if was is None or now is None:
-        raise Refused(_FIXED, state=NOT_CHANGED)
+        raise Refused(_FIXED)
     text, same = "CAST(?1 AS TEXT)", f"session_id = ?3 AND seq = ?4 AND {_TEXT} = CAST(?5 AS TEXT)"
     sets = f"event_json = {text}, event_zstd = NULL, event_utf8_bytes = ?2, navigation_json = NULL"
     given = (now.data, len(now.data), session, row[1], was.data)

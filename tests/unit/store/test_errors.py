@@ -14,11 +14,9 @@ from sessioncompress.errors import (
 
 
 def test_rendering() -> None:
-    error = FileFailed(
-        "disk full", where="a/s.jsonl", line=7, state="The session was not changed.", remedy="Free some."
-    )
+    error = FileFailed("disk full", where="a/s.jsonl", line=7, remedy="Free some.")
     assert str(error) == "a/s.jsonl:7: disk full. The session was not changed. Free some."
-    assert str(UsageError("no such key")) == "no such key."
+    assert str(UsageError("no such key", state="")) == "no such key."
     assert (
         str(UsageError("no such key; is it x?", state="Nothing is done.")) == "no such key; is it x? Nothing is done."
     )
@@ -39,4 +37,4 @@ def test_rendering() -> None:
 def test_printable(text: str, shown: str) -> None:
     """What does not simply print is escaped, and nothing else."""
     assert printable(text) == shown
-    assert str(FileFailed("failed", where=text)) == f"{shown}: failed."
+    assert str(FileFailed("failed", where=text, state="")) == f"{shown}: failed."
