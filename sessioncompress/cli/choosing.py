@@ -12,7 +12,7 @@ import click
 
 from sessioncompress.cli import options
 from sessioncompress.cli.tables import with_tilde
-from sessioncompress.core.text import listed, quote
+from sessioncompress.core.text import argument, listed, quote
 from sessioncompress.errors import SessionCompressError
 from sessioncompress.formats import table
 from sessioncompress.pipeline.discover import (
@@ -42,8 +42,7 @@ def typed(paths: Sequence[Path], backup_dir: Path | None, config: Path | None = 
     """Return arguments that name these files, or just their folders if there are many, and the stores' location."""
     if len(paths) > MOST_TYPED:
         paths = list(dict.fromkeys(each if is_folder(each) else each.parent for each in paths))
-    # A name that starts with a dash would be parsed as an option.
-    words = [quote(f"./{path}" if str(path).startswith("-") else str(path)) for path in paths]
+    words = list(map(argument, paths))
     options_of = {"--backup-dir": backup_dir, "--config": config}
     return words + [f"{name} {quote(str(path))}" for name, path in options_of.items() if path]
 

@@ -20,7 +20,7 @@ from sessioncompress.operations.batch import PASSED_OVER
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.discover import Found, is_folder
 from sessioncompress.pipeline.stats import CompressionStats, Status
-from sessioncompress.store.layout import store_at
+from sessioncompress.store.layout import real_place, store_at
 
 if TYPE_CHECKING:
     from sessioncompress.operations.database import DatabaseStats
@@ -183,7 +183,7 @@ def _tell_of_hidden(paths: Iterable[Path], policies: Policies) -> None:
     for path in paths:
         policy, top = policies.of(path), next(git.work_trees(path.parent), None)
         if top and policy.keep_backup and not policy.backup_dir and folder.hides_from_git(store_at(path, policy)):
-            by_top.setdefault(top, set()).add(os.path.relpath(path.parent.resolve() / path.name, top))
+            by_top.setdefault(top, set()).add(os.path.relpath(real_place(path), top))
     for top, names in by_top.items():
         tracked += len(names.intersection(os.fsdecode(git.call(["ls-files", "-z"], at=top)).split("\0")))
     if tracked:

@@ -21,7 +21,7 @@ from sessioncompress.formats.table import NAMES, agent_named
 from sessioncompress.pipeline.discover import Found, names_rows
 from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sources import Policies
-from sessioncompress.store.layout import holds, store_at, store_in_own_folder
+from sessioncompress.store.layout import holds, real_place, store_at, store_in_own_folder
 
 
 class Command(click.Command):
@@ -357,7 +357,7 @@ def tell_of_two_stores(path: Path, policy: Policy) -> None:
     """
     if not policy.backup_dir:
         return
-    path = path.parent.resolve() / path.name
+    path = real_place(path)
     if (other := store_in_own_folder(path, policy)) is not None and holds(store_at(path, policy)):
         warn(f"{path}: it has another store in {other.folder}, which a run without --backup-dir uses")
 

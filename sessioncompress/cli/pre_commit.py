@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from sessioncompress.cli import options, output
 from sessioncompress.core import text
-from sessioncompress.core.text import printable, quote
+from sessioncompress.core.text import argument, printable, quote
 from sessioncompress.errors import FileFailed, InUse, Refused, failing
 from sessioncompress.operations import batch, wording
 from sessioncompress.pipeline import triage
@@ -280,7 +280,7 @@ def _command(paths: Iterable[Path], policies: Iterable[Policy], config: Path | N
     command += ["--preset", preset] if preset else []
     kept = {policy.commit_originals for policy in policies}
     command += ["--originals-in", "history"] if "history" in kept else ["--commit-originals"] if any(kept) else []
-    return " ".join([*command, *(quote(f"./{path}" if str(path).startswith("-") else str(path)) for path in paths)])
+    return " ".join([*command, *map(argument, paths)])
 
 
 def _code(outcome: batch.Outcome[CompressionStats]) -> int:

@@ -27,7 +27,7 @@ from sessioncompress.pipeline.stats import Status, to_json
 from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sources import Policies
 from sessioncompress.store import git
-from sessioncompress.store.layout import backups_of
+from sessioncompress.store.layout import backups_of, real_place
 from sessioncompress.store.lock import open_session
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ def _tell_of_stores(chosen: Chosen, restored: list[RestoreStats], policies: Poli
         with suppress(SessionCompressError):
             if all(run.state is RunState.RESTORED for run in session_runs(path, policies.of(path))):
                 whole[path] = each
-    places = {path.parent.resolve() / path.name: path for path in whole}
+    places = {real_place(path): path for path in whole}
     for place in git.known(places):
         # `forget --unneeded` keeps these: a commit in git may need them.
         whole.pop(places[place], None)

@@ -10,6 +10,7 @@ from shlex import quote as shell_word
 from typing import Any
 
 KB = 1024
+MB = KB * KB
 OBJECT_STORES = ("s3://", "gs://", "az://")
 
 
@@ -30,6 +31,11 @@ def quote(text: str) -> str:
     plain = set(range(0x20, 0x7F)) - set(b"'\\")
     raw = text.encode("utf-8", "surrogateescape")
     return "$'" + "".join(chr(byte) if byte in plain else f"\\x{byte:02x}" for byte in raw) + "'"
+
+
+def argument(path: object) -> str:
+    """Quote a path as an argument of a command; one that starts with a dash would be parsed as an option."""
+    return quote(f"./{path}" if str(path).startswith("-") else str(path))
 
 
 def restoring(backups: object, *words: str) -> str:

@@ -15,6 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TextIO, TypeVar, cast
 
 from sessioncompress.core import VERSION, process
+from sessioncompress.core.text import MB
 from sessioncompress.errors import OLD_OR_NEW, FileFailed, IsALink, NotASession, SessionCompressError, failed
 from sessioncompress.pipeline.discover import Found
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_LITTLE = 4 * 1024 * 1024
+_LITTLE = 4 * MB
 """Bytes. Less work than this is done before other processes have started."""
 
 PASSED_OVER = "passed over (not sessions, or links)"
@@ -200,7 +201,6 @@ _FIRST, _AGAIN = 1.0, 0.1
 _FIRST_LINE = _NEXT_LINE = 5.0
 """Seconds. Shorter runs show no progress."""
 _BAR, _LEAST_BAR = 20, 10
-_MB = 1024 * 1024
 _MINUTE = 60
 
 
@@ -265,7 +265,7 @@ class Progress:
 def said(done_files: int, files: int, done: int, size: int, seconds: float) -> list[str]:
     """Format the progress as parts, most important first: share done, time left, then details."""
     share = 100 * done // size if size else 100
-    parts = [f"{share} %", f"{done_files:,} of {files:,} files", f"{done / _MB:,.1f} of {size / _MB:,.1f} MB"]
+    parts = [f"{share} %", f"{done_files:,} of {files:,} files", f"{done / MB:,.1f} of {size / MB:,.1f} MB"]
     if done and seconds:
         minutes, rest = divmod(round((size - done) * seconds / done), _MINUTE)
         hours, minutes = divmod(minutes, _MINUTE)
@@ -273,7 +273,7 @@ def said(done_files: int, files: int, done: int, size: int, seconds: float) -> l
         if hours:
             left = f"{hours} h {minutes} min"
         parts[1:1] = [f"{left} left"]
-        parts.append(f"{done / _MB / seconds:,.1f} MB/s")
+        parts.append(f"{done / MB / seconds:,.1f} MB/s")
     return parts
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from sessioncompress.core.text import counted, quote
+from sessioncompress.core.text import MB, counted, quote
 from sessioncompress.errors import (
     NOTHING_DONE,
     OLD_OR_NEW,
@@ -26,15 +26,15 @@ from sessioncompress.errors import (
 )
 from sessioncompress.formats.table import FIRST_BYTES, may_be_session
 from sessioncompress.operations.batch import Sized
-from sessioncompress.pipeline.discover import NEVER, Found, Globs, Remote
+from sessioncompress.pipeline.discover import Found, Globs, Remote
 from sessioncompress.pipeline.stats import CompressionStats, Status
 from sessioncompress.pipeline.triage import too_small
 from sessioncompress.policy.model import Policy
 from sessioncompress.policy.sources import Policies
 from sessioncompress.store import disk, objects
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import FOLDER, JOURNAL, PACKS, Store, originals_of, owners, plain_in
-from sessioncompress.store.objects import MB, Object
+from sessioncompress.store.layout import FOLDER, JOURNAL, NEVER, PACKS, Store, originals_of, owners, plain_in
+from sessioncompress.store.objects import Object
 from sessioncompress.store.places import LARGEST, private_folder, refuse_unless_file
 
 T = TypeVar("T")

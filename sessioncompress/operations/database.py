@@ -8,7 +8,6 @@ on disk before a row changes. A crash leaves the old rows, or the new ones with 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import time
@@ -36,7 +35,6 @@ from sessioncompress.store.layout import (
     Lengths,
     Store,
     all_stores,
-    hidden_in,
     lines_of,
     locals_in,
     rows_of,
@@ -45,6 +43,7 @@ from sessioncompress.store.layout import (
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.machine import folder_name, make_key
 from sessioncompress.store.originals import zstd
+from sessioncompress.store.recover import cut_back
 from sessioncompress.store.rows import Database, EventTotal, Listed, shrink
 
 T = TypeVar("T")
@@ -314,8 +313,7 @@ def _alone(database: Path, opened: Database) -> Iterator[None]:
         make_ours(folder.parent)
         refuse_linked_folder(folder)
         disk.make_folder(folder)
-        with disk.closing(disk.open_folder(folder)) as fd:
-            fcntl.flock(fd, fcntl.LOCK_EX)
+        with disk.locked(folder):
             for left in folder.glob("*.jsonl"):
                 # A run was killed while it worked on it.
                 if opened.tables.name.fullmatch(left.stem) and (left.is_symlink() or not left.is_dir()):
@@ -325,7 +323,7 @@ def _alone(database: Path, opened: Database) -> Iterator[None]:
 
 def _events_in(database: Path) -> Path:
     """Return the folder of the events that runs moved, which no branch and no archive can contain."""
-    return hidden_in(rows_of(database) / "session.jsonl", folder_name()).folder
+    return rows_of(database) / FOLDER / folder_name()
 
 
 def _own_events(database: Path) -> defaultdict[str, dict[int, Path]]:
@@ -381,12 +379,7 @@ def _cut_back(lines: Path, before: Mapping[Store, Lengths | None]) -> None:
             continue
         for path, size in ((store.journal, was.journal), (store.originals, was.originals)):
             with failing(path):
-                if not size:
-                    disk.remove(path)
-                elif path.stat().st_size > size:
-                    with disk.closing(disk.open_existing(path)) as fd:
-                        disk.cut(fd, size)
-                        disk.system.fsync(fd)
+                cut_back(path, size)
 
 
 def _read(path: Path) -> Iterator[bytes]:

@@ -38,6 +38,7 @@ from sessioncompress.store.layout import (
     all_stores,
     backups_of,
     has_leftovers,
+    real_place,
     size_of,
     status_of,
     store_in,
@@ -132,7 +133,7 @@ def kept_of(
 
 def _weight(session: Path, policy: Policy) -> tuple[float, int]:
     """Return when a session changed (if missing: its last run), and the size of its stores."""
-    place = session.parent.resolve() / session.name
+    place = real_place(session)
     # Unreadable files are reported when the session is processed.
     with suppress(OSError):
         found = all_stores(place, backups_of(place, policy))
@@ -144,7 +145,7 @@ def _weight(session: Path, policy: Policy) -> tuple[float, int]:
 
 def _withheld(missing: Iterable[Path], policy_of: Callable[[Path], Policy]) -> dict[Path, str]:
     """Find missing sessions that might return, with the reason."""
-    places = {each.parent.resolve() / each.name: each for each in missing}
+    places = {real_place(each): each for each in missing}
     found: dict[Path, str] = {}
     for place, error in git.known(places).items():
         what = "git still has it in a commit, a stash or the index"
@@ -211,7 +212,7 @@ def forget_session(
     session and has no store.
     """
     path = Path(path)
-    place = path.parent.resolve() / path.name
+    place = real_place(path)
     # A session chosen by options may still need its copy in a pack.
     packs = _packs_above(place.parent) if only == ANY else _Packs(())
     there = packs.by_place.get(place, ())
@@ -368,7 +369,7 @@ def _needed(session: OpenSession, there: Sequence[Store], originals: int, refer:
 
 def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> ForgetStats:
     """Delete a missing session's store, but not late links that may be needed. Raises SessionCompressError."""
-    path = path.parent.resolve() / path.name
+    path = real_place(path)
     store = store_of(path, policy)
     with failing(path, state=""):
         remains, needed = _remains(path)

@@ -19,7 +19,7 @@ from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import records
 from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.journal import ActiveRuns
-from sessioncompress.store.layout import last_line, lines_of, store_of
+from sessioncompress.store.layout import last_line, lines_of, real_place, store_of
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.records import RunKind, RunRecord
 
@@ -60,7 +60,7 @@ class RunStats(Struct, frozen=True, rename="camel"):
 def session_runs(path: Path | str, policy: Policy = BALANCED) -> list[SessionRun]:
     """List the runs in a session's journal, oldest first. Raises SessionCompressError."""
     path = Path(path)
-    return read_runs(store_of(path.parent.resolve() / path.name, policy).journal, str(path))
+    return read_runs(store_of(real_place(path), policy).journal, str(path))
 
 
 def read_runs(journal: Path, path: str = "") -> list[SessionRun]:

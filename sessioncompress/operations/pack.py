@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Say
-from sessioncompress.core.text import utf8, written_time
+from sessioncompress.core.text import MB, utf8, written_time
 from sessioncompress.errors import NOT_CHANGED, InUse, Refused, SessionCompressError, failing
 from sessioncompress.formats.base import Format, Name
 from sessioncompress.operations import cloud, packed
@@ -33,12 +33,13 @@ from sessioncompress.store.layout import (
     Store,
     all_stores,
     holds,
+    real_place,
     store_in,
     store_of,
 )
 from sessioncompress.store.lock import OpenSession, open_file, open_session
 from sessioncompress.store.machine import make_key
-from sessioncompress.store.objects import MB, Object
+from sessioncompress.store.objects import Object
 from sessioncompress.store.pack import MOST, Entry, State, is_same, may_name, source_of
 from sessioncompress.store.packing import Pack, Packed
 from sessioncompress.store.places import Bucket, Disk, Place, packs_of, refuse_unless_file
@@ -134,7 +135,7 @@ def pack_sessions(
 
 def read_head(found: Found, roots: Sequence[Path], policy: Policy) -> ToPack:
     """Read the data that decides how a session is grouped. Raises SessionCompressError."""
-    path = found.path.parent.resolve() / found.path.name
+    path = real_place(found.path)
     root = next((each for each in roots if path.is_relative_to(each)), path.parent)
     if utf8(place := str(path.relative_to(root))) != place:
         remedy = "Rename it."

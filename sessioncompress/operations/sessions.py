@@ -33,7 +33,7 @@ from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, Search, 
 from sessioncompress.pipeline.stats import Action, BudgetStats, CompressionStats, Status
 from sessioncompress.policy.model import BALANCED, Policy, Rule
 from sessioncompress.store import journal as journals
-from sessioncompress.store.layout import FOLDER, lines_of, store_at, store_of
+from sessioncompress.store.layout import FOLDER, lines_of, real_place, store_at, store_of
 from sessioncompress.store.lock import OpenSession, open_session
 
 
@@ -255,7 +255,7 @@ def listed(session: Session, policy: Policy, *, counts: bool) -> ListedSession:
         path, reason = not_due(session, policy, force=False)
         saves = 0 if reason else triage.estimate(path, session.agent, session.size, policy)
         reason = reason or ("" if saves else "little to save, or not estimated: --savings counts")
-    journal = journals.load(store_at(path.parent.resolve() / path.name, policy).journal)
+    journal = journals.load(store_at(real_place(path), policy).journal)
     return ListedSession(
         path=str(session.path),
         agent=session.agent,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -108,7 +108,7 @@ def since_runs(stored: reading.Stored) -> Since:
             where=session.path,
             remedy="Put each session back to its own store.",
         )
-    with closing(OriginalsReader(originals)) as reader:
+    with OriginalsReader(originals) as reader:
         changed = tuple(_changed(before, _Missing(journal, missing, reader, known)))[: len(missing)]
     return Since(rewritten, changed, len(missing) - len(changed), was_changed, is_marked, newest)
 
@@ -331,7 +331,7 @@ def _originals(session: OpenSession, store: Store, journal: Journal, rewritten: 
     """
     stands: dict[int | None, int] = {}
     named = defaultdict[int | None, set[str]](set)
-    with closing(OriginalsReader(store.originals)) as originals:
+    with OriginalsReader(store.originals) as originals:
         for number, raw, _ in pieces_of(session.reader, session.size) if rewritten else ():
             if number in rewritten:
                 record = rewritten[number]
@@ -345,7 +345,7 @@ def _originals(session: OpenSession, store: Store, journal: Journal, rewritten: 
     kept = journal.kept
     if not kept:
         return 0
-    with closing(OriginalsReader(store.originals)) as originals:
+    with OriginalsReader(store.originals) as originals:
         for row in kept:
             record = journal.line(row)
             assert record.place is not None
@@ -377,7 +377,7 @@ def _read_originals(relative: relatives.Relative, strangers: Iterable[relatives.
     if any(isinstance(line.place, InBlob) for line, _ in kept):
         # Git may still have an object that it will delete soon.
         damage.refuse_if_changed(relative.store, journal)
-    with closing(OriginalsReader(relative.store.originals)) as originals:
+    with OriginalsReader(relative.store.originals) as originals:
         for line, block in kept:
             assert line.place is not None
             recorded(parse_any(originals.line(line.place, line.sha256)), block, relative.store.journal)

@@ -33,6 +33,7 @@ from sessioncompress.policy.model import Policy
 from sessioncompress.store.layout import (
     FOLDER,
     JOURNAL,
+    NEVER,
     backups_of,
     holds,
     originals_of,
@@ -43,6 +44,7 @@ from sessioncompress.store.layout import (
     store_in_own_folder,
     stores_in,
 )
+from sessioncompress.store.machine import READING
 
 
 class Globs(NamedTuple):
@@ -69,11 +71,6 @@ EVERYTHING = Globs()
 def _matches(path: str, patterns: Iterable[str]) -> bool:
     names = (path, *path.split("/"))
     return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
-
-
-NEVER = frozenset({FOLDER, ".git", "node_modules"})
-_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
-"""Do not follow links, and do not wait for a writer of a pipe."""
 
 
 class Remote(Struct, frozen=True):
@@ -172,7 +169,7 @@ def is_folder(path: Path) -> bool:
     return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir() raises if a parent folder is inaccessible
 
 
-_SQLITE = b"SQLite format 3\0"
+SQLITE = b"SQLite format 3\0"
 
 
 def is_database(path: Path) -> bool:
@@ -180,7 +177,7 @@ def is_database(path: Path) -> bool:
     with suppress(OSError):
         if path.name.endswith((".db", ".sqlite")) and stat.S_ISREG(path.stat().st_mode):
             with path.open("rb") as file:
-                return file.read(len(_SQLITE)) == _SQLITE
+                return file.read(len(SQLITE)) == SQLITE
     return False
 
 
@@ -241,7 +238,7 @@ def _may_be_session(here: str, name: str) -> bool:
     if os.path.lexists(os.path.join(here, FOLDER)) and holds(store_in(Path(here, name))):  # noqa: PTH118 - as below
         return True
     try:
-        fd = os.open(os.path.join(here, name), _FLAGS)  # noqa: PTH118 - build a Path only for likely sessions
+        fd = os.open(os.path.join(here, name), READING)  # noqa: PTH118 - build a Path only for likely sessions
     except OSError:
         # A link, or an unreadable file. For `.jsonl` this would be reported, but `.json` files are everywhere.
         return False

@@ -36,14 +36,16 @@ from sessioncompress.formats.table import (
     indexed,
     recognizing,
 )
+from sessioncompress.pipeline.discover import SQLITE
 from sessioncompress.pipeline.usage import newest_answer
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk
 from sessioncompress.store import journal as journals
 from sessioncompress.store.damage import judging
 from sessioncompress.store.journal import CR_LF, LF, Journal, convert_back
-from sessioncompress.store.layout import Store, is_archive, size_of, store_of
+from sessioncompress.store.layout import Store, is_archive, real_place, size_of, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
+from sessioncompress.store.originals import FRAME_MAGIC
 from sessioncompress.store.records import LineRecord
 from sessioncompress.store.recover import brought_home, check, recover
 
@@ -354,11 +356,11 @@ def format_of(session: OpenSession, head: Head | None = None) -> Format:
 
 
 _BY_MAGIC = {
-    b"SQLite format 3\0": (
+    SQLITE: (
         "an SQLite database, in which OpenCode and newer versions of OpenClaw keep sessions, and oh-my-pi its state",
         "For OpenCode, use the file that 'opencode export SESSION > FILE' writes.",
     ),
-    b"\x28\xb5\x2f\xfd": (
+    FRAME_MAGIC: (
         "packed with zstd, as Codex and OpenClaw pack old sessions",
         "Unpack it with 'zstd -d FILE', or a tar archive with 'tar --zstd -xf FILE', and use the unpacked file.",
     ),
@@ -444,7 +446,7 @@ def pointers_of(path: Path) -> Pointers:
     """Find the agent's other files that point into the session at a path; empty if there is no session."""
     with suppress(OSError, NotASession, IsALink), disk.closing(open_file(path)) as fd:
         if agent := indexed(os.pread(fd, FIRST_BYTES, 0)):
-            return format_named(agent).pointers(str(path.parent.resolve() / path.name))
+            return format_named(agent).pointers(str(real_place(path)))
     return Pointers()
 
 

@@ -6,7 +6,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import cache, lru_cache, partial
 from hashlib import sha256
 from itertools import islice
@@ -268,7 +268,7 @@ def unknown_to(strangers: Sequence[Stranger], *known_by: Relative) -> list[Stran
     """
     for each in known_by if strangers else ():
         is_whole = each.journal.is_ours and (size_of(each.store.originals) or 0) >= each.journal.store_size
-        with closing(OriginalsReader(each.store.originals)) as originals:
+        with OriginalsReader(each.store.originals) as originals:
             strangers = unnamed_in(each.journal, strangers, cache(partial(_is_kept, each, originals, is_whole)))
     return list(strangers)
 

@@ -14,7 +14,7 @@ from sessioncompress.errors import failing
 from sessioncompress.formats import table
 from sessioncompress.pipeline.stats import CompressionStats, Status
 from sessioncompress.policy.model import Policy, Rule, differences
-from sessioncompress.store.layout import has_leftovers, last_line, size_of, store_at
+from sessioncompress.store.layout import has_leftovers, newest_run, size_of, store_at
 
 SWITCHED_OFF = "switched off by the policy (enabled: false)"
 
@@ -62,8 +62,6 @@ def estimate(path: Path, agent: str, size: int, policy: Policy) -> int:
 
     Takes a share of the tool output since the last run, based on its first 512 KB.
     """
-    # Imported here because a run needs no estimate.
-    import orjson
 
     from sessioncompress.core.marker import PREFIX_BYTES
 
@@ -72,7 +70,7 @@ def estimate(path: Path, agent: str, size: int, policy: Policy) -> int:
         return 0
     has_run, done, sample = False, 0, b""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        run = orjson.loads(last_line(store_at(path, policy).journal))
+        run = newest_run(store_at(path, policy).journal)
         has_run, done = True, int(run["compressedSize"]) if run["command"] == "compress" else 0
     with suppress(OSError), path.open("rb") as file:
         file.seek(done)
@@ -115,12 +113,9 @@ def settled(path: Path, policy: Policy, found: os.stat_result, *, turns_counted:
     about as long however little is new, and waiting leaves only that little. Set `turns_counted` if the caller knows
     that `everyTurns` isn't reached. Another policy or version, or a restore, makes a run due at once.
     """
-    # Imported here because a file that is too small doesn't need it.
-    import orjson
-
     try:
         files = store_at(path, policy)
-        run = orjson.loads(last_line(files.journal))
+        run = newest_run(files.journal)
         left, modified = int(run["compressedSize"]), run["modifiedNs"]
         if (
             (run["type"], run["command"]) != ("run", "compress")
@@ -158,11 +153,9 @@ def _is_compacted(path: Path, start: int) -> bool:
 
 def check_originals(path: Path, policy: Policy) -> None:
     """Raise Damaged if the originals are smaller than the newest run left them. Used for skipped files."""
-    import orjson
-
     files = store_at(path, policy)
     try:
-        wanted = int(orjson.loads(last_line(files.journal))["storeSize"])
+        wanted = int(newest_run(files.journal)["storeSize"])
     except (OSError, ValueError, KeyError, TypeError):
         return
     if (there := size_of(files.originals) or 0) < wanted:

@@ -124,6 +124,20 @@ def open_folder(folder: Path) -> int:
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
+@contextmanager
+def locked(folder: Path, *, needed: bool = True) -> Iterator[None]:
+    """Lock a folder once it is free.
+
+    Some network file systems can't lock a folder: raise OSError then, or go on if the lock is not `needed`.
+    """
+    import fcntl
+
+    with closing(open_folder(folder)) as fd:
+        with suppress(*(() if needed else (OSError,))):
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+
+
 def flush_folder(folder: Path) -> None:
     """Flush a folder's names to disk: without it, a crash may undo creating, replacing or removing one."""
     with closing(open_folder(folder)) as fd:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -194,7 +194,7 @@ def _tidy(folder: Path) -> None:
     if _other_names(folder) != []:
         return
     # Another run may remove the folder first.
-    with suppress(FileNotFoundError), _alone(folder):
+    with suppress(FileNotFoundError), disk.locked(folder, needed=False):
         ignore = _read(folder, _IGNORE)
         is_ours = ignore is None or _lines_in(ignore) is not None
         is_tidy = is_ours and (_read(folder, _ATTRIBUTES) or _AS_THEY_ARE) == _AS_THEY_ARE
@@ -230,7 +230,7 @@ def _other_names(folder: Path) -> list[str] | None:
 def _bring(folder: Path, name: str, due: Callable[[], bytes | None]) -> None:
     """Write the text that is due. Ask again under the lock, because another run may have written it meanwhile."""
     if due() is not None:
-        with _alone(folder):
+        with disk.locked(folder, needed=False):
             if (text := due()) is not None:
                 _write(folder, name, text)
 
@@ -325,15 +325,3 @@ def _write(folder: Path, name: str, text: bytes) -> None:
     with disk.closing(disk.create(folder / _NEW)) as fd:
         disk.write_all(fd, text)
     disk.system.replace(folder / _NEW, folder / name)
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Lock the folder, because any run may add a session to its .gitignore."""
-    import fcntl
-
-    with disk.closing(disk.open_folder(folder)) as fd:
-        # Some network file systems can't lock a folder.
-        with suppress(OSError):
-            fcntl.flock(fd, fcntl.LOCK_EX)
-        yield

@@ -11,14 +11,16 @@ from contextlib import suppress
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from sessioncompress.errors import Refused, UsageError
 from sessioncompress.policy.model import Policy
-from sessioncompress.store.machine import folder_name, is_signed
+from sessioncompress.store.machine import READING, folder_name, is_signed
 
 FOLDER = ".sessioncompress"
 PACKS = "packs"
+NEVER = frozenset({FOLDER, ".git", "node_modules"})
+"""Folders in which no session is looked for."""
 ARCHIVE = ".tar.zst"
 JOURNAL = ".refs.jsonl"
 _IS_LOCAL = re.compile(r"local-[0-9a-f]{8}")
@@ -144,7 +146,7 @@ def _left(store: Store, session: Path) -> tuple[bool, int, bool, bool]:
     longest = (False, 0, False, False)
     with (
         suppress(OSError),
-        disk.closing(os.open(session, _READING)) as fd,
+        disk.closing(os.open(session, READING)) as fd,
         disk.reader(fd, 0, os.fstat(fd).st_size) as file,
     ):
         for state in begins_with(file, [each for each in noted if each[0] >= _LEAST]):
@@ -245,7 +247,7 @@ def _digests_in(session: Path, *, marked: bool = False) -> dict[str, bytes]:
     from sessioncompress.store import disk
 
     found: dict[str, bytes] = {}
-    with suppress(OSError), disk.closing(os.open(session, _READING)) as fd:
+    with suppress(OSError), disk.closing(os.open(session, READING)) as fd:
         size = os.fstat(fd).st_size
 
         def reader() -> BinaryIO:
@@ -291,7 +293,7 @@ def _records_of(journal: Path) -> Iterator[bytes]:
 
     with (
         suppress(OSError),
-        disk.closing(os.open(journal, _READING)) as fd,
+        disk.closing(os.open(journal, READING)) as fd,
         disk.reader(fd, 0, os.fstat(fd).st_size) as file,
     ):
         yield from iter(lambda: file.readline(LONGEST), b"")
@@ -303,8 +305,8 @@ def _are_equal(file: Path, other: Path) -> bool:
 
     with (
         suppress(OSError),
-        disk.closing(os.open(file, _READING)) as fd,
-        disk.closing(os.open(other, _READING)) as there,
+        disk.closing(os.open(file, READING)) as fd,
+        disk.closing(os.open(other, READING)) as there,
     ):
         size = os.fstat(fd).st_size
         are_as_long = size == os.fstat(there).st_size > 0
@@ -475,6 +477,11 @@ def may_be_store(session: Path, names: Collection[str]) -> bool:
     return any(set(names) <= {each.originals.as_posix(), each.journal.as_posix()} for each in stores)
 
 
+def real_place(path: Path) -> Path:
+    """Resolve the links of a path's folder, but not the path itself if it is a link."""
+    return path.parent.resolve() / path.name
+
+
 def status_of(path: Path) -> os.stat_result | None:
     """Return the status of a path without following a link, or None if it does not exist."""
     try:
@@ -560,16 +567,15 @@ _MADE = re.compile(rb'(?:Sha256":|[\[,])"([0-9a-f]{64})"')
 _RUN = b'{"type":"run",'
 _LEAST = 64
 """Minimum length of a line in bytes. Hardly any line of a session is shorter."""
-_READING = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 LONGEST = 1 << 20
-"""Maximum length of a run record in bytes."""
+"""Maximum length of a journal's record in bytes: far more than we write."""
 _TICK = 2_000_000_000
 """Nanoseconds. A file system may give two changes no further apart the same time."""
 
 
 def last_line(journal: Path) -> bytes:
     """Return the last line, with its LF, or b"" if the file does not end with a complete line. Raises OSError."""
-    fd = os.open(journal, _READING)
+    fd = os.open(journal, READING)
     try:
         size = os.fstat(fd).st_size
         step = 1 << 12
@@ -581,6 +587,14 @@ def last_line(journal: Path) -> bytes:
             step *= 16
     finally:
         os.close(fd)
+
+
+def newest_run(journal: Path) -> Any:
+    """Parse the last line of a journal, which is the record of the newest run. Raises OSError and ValueError."""
+    # Imported here: a file that is too small doesn't need it.
+    import orjson
+
+    return orjson.loads(last_line(journal))
 
 
 def sessions_named(work: Path) -> frozenset[str]:

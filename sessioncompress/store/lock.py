@@ -20,15 +20,13 @@ from sessioncompress.core.pointers import Pointers
 from sessioncompress.errors import InUse, IsALink, NotASession, SessionCompressError, Unsupported, failing
 from sessioncompress.store import disk
 from sessioncompress.store.late_links import PREFIX_BYTES, LeftOver, longest_name, prefix_of
-from sessioncompress.store.layout import status_of
-from sessioncompress.store.machine import make_key
+from sessioncompress.store.layout import real_place, status_of
+from sessioncompress.store.machine import READING, make_key
 
 LOCK_SECONDS = 5.0
 """Seconds to wait for another sessioncompress run on the same session."""
 APPEND_SECONDS = 0.1
 """Seconds to wait for a program that opens, appends and closes."""
-_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
-"""Follow no link, pass nothing to child processes, and do not wait for the writer of a pipe."""
 
 
 class OpenSession:
@@ -121,7 +119,7 @@ def open_session(path: Path, *, writing: bool, quiet_seconds: float = 0) -> Iter
         # The names of stores and late links are made with the key.
         make_key()
     with failing(path):
-        path = path.parent.resolve() / path.name
+        path = real_place(path)
         session = _open_locked(path) if writing else OpenSession(path, open_file(path))
     try:
         if writing:
@@ -135,7 +133,7 @@ def open_session(path: Path, *, writing: bool, quiet_seconds: float = 0) -> Iter
 def open_file(path: Path) -> int:
     """Open a regular file for reading, never through a link. Raises IsALink, NotASession, OSError."""
     try:
-        fd = os.open(path, _FLAGS)
+        fd = os.open(path, READING)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):
             raise IsALink("it is a symbolic link", where=path, remedy="Name its target.") from error

@@ -14,6 +14,9 @@ from sessioncompress.errors import FileFailed
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
 
+READING = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
+"""Follow no link, pass nothing to child processes, and do not wait for the writer of a pipe."""
+
 _KEY = "late-links.key"
 _KEY_BYTES = 32
 _MODE = 0o400
@@ -69,16 +72,13 @@ def make_key() -> bytes:
 
 def _made(folder: Path) -> bytes:
     # Imported here, as below: a run with nothing to do is faster without.
-    import fcntl
-
     from sessioncompress.store import disk
 
     disk.make_folder(folder)
     if folder.is_symlink():
         raise NotADirectoryError(folder)
-    with disk.closing(disk.open_folder(folder)) as fd:
+    with disk.locked(folder):
         # Another process may have made a key first: use that one.
-        fcntl.flock(fd, fcntl.LOCK_EX)
         _hide(folder)
         if not (there := _read(folder / _KEY)):
             disk.remove(folder / _KEY)
@@ -141,7 +141,7 @@ def _read(path: Path) -> bytes:
     if path.parent.is_symlink():
         return b""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(path, READING)
     except FileNotFoundError:
         return b""
     try:

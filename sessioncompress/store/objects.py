@@ -14,7 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from sessioncompress.core.text import KB
+from sessioncompress.core.text import MB
 from sessioncompress.errors import (
     NOT_CHANGED,
     NOTHING_DONE,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from obstore import GetResult, ObjectMeta
     from obstore.store import ObjectStore
 
-MB = KB * KB
 _CHUNK = 8 * MB
 
 

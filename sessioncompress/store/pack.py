@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from sessioncompress.errors import Damaged, NotASession, Refused, Unreadable, failing
 from sessioncompress.store import disk
-from sessioncompress.store.layout import FOLDER, may_be_store
+from sessioncompress.store.layout import NEVER, may_be_store
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import zstd
 
@@ -43,7 +43,6 @@ _RATIO: Final = 2_000
 _SKIPPED: Final = (0x184D2A5C).to_bytes(4, "little")
 """Magic of a skippable frame, which zstd and tar ignore. An archive ends with a copy of its index in such a frame."""
 _LAST: Final = b"sessidx1"
-_NEVER: Final = frozenset({FOLDER, ".git", "node_modules"})
 """Folders that are never searched for sessions, and to which none is unpacked."""
 MODE: Final = 0o777
 
@@ -203,7 +202,7 @@ def _may_hold(entry: Entry) -> bool:
 
 def may_name(path: str) -> bool:
     """True if an index may use this path, relative to the packed folder, for a session."""
-    return not any(step in ("", ".", "..") or "\0" in step or step.lower() in _NEVER for step in path.split("/"))
+    return not any(step in ("", ".", "..") or "\0" in step or step.lower() in NEVER for step in path.split("/"))
 
 
 class FileToPack(NamedTuple):

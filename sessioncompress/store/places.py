@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory, gettempdir
 from typing import Final
 
 from sessioncompress.core.process import emptied_at_a_signal
+from sessioncompress.core.text import MB
 from sessioncompress.errors import (
     NOTHING_DONE,
     Damaged,
@@ -34,7 +35,7 @@ from sessioncompress.store.git import known
 from sessioncompress.store.layout import ARCHIVE, FOLDER, PACKS, is_local, is_own, locals_in, store_in
 from sessioncompress.store.lock import lock
 from sessioncompress.store.machine import folder_name
-from sessioncompress.store.objects import MB, Object
+from sessioncompress.store.objects import Object
 from sessioncompress.store.pack import (
     INDEX,
     LONGEST_INDEX,

@@ -30,7 +30,7 @@ from sessioncompress.core.model import JsonPath, Kind, Origin, OurKey
 from sessioncompress.core.references import DIGITS, is_of_first_stores
 from sessioncompress.errors import FileFailed
 from sessioncompress.store import disk
-from sessioncompress.store.layout import named_in
+from sessioncompress.store.layout import LONGEST, named_in
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.machine import signature
 from sessioncompress.store.originals import InBlob, InFrame
@@ -314,8 +314,8 @@ def may_be_run(raw: bytes) -> bool:
 
 def raw_records(file: BinaryIO) -> Iterator[Bytes]:
     """Yield the lines of a journal from the file's position on; a longer line is cut to limit memory."""
-    # 1 MiB is far more than we write. Decoded JSON of small values takes thirty times as much memory.
-    return iter(lambda: file.readline(1024 * 1024), b"")
+    # Decoded JSON of small values takes thirty times as much memory.
+    return iter(lambda: file.readline(LONGEST), b"")
 
 
 def decode(raw: bytes) -> Record:

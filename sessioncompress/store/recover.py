@@ -146,18 +146,23 @@ def recover(session: OpenSession, store: Store, lengths: Lengths, *, salvaging: 
     """
     check(session, store, lengths, salvaging=salvaging)
     with failing(session.path):
-        for path, committed in ((store.originals, lengths.originals), (store.journal, lengths.journal)):
-            size = size_of(path)
-            if size is not None and committed == 0:
-                disk.remove(path)
-            elif size is not None and size > committed:
-                with disk.closing(disk.open_existing(path)) as fd:
-                    folder.refuse_other_names(path, fd)
-                    disk.cut(fd, committed)
-                    disk.system.fsync(fd)
+        cut_back(store.originals, lengths.originals)
+        cut_back(store.journal, lengths.journal)
         carried = _carry_over_all(session)
         folder.tidy_after(store)
     return carried
+
+
+def cut_back(path: Path, length: int) -> None:
+    """Cut one of a store's files back to `length` bytes; remove it if they are none. Raises OSError and Refused."""
+    size = size_of(path)
+    if size is not None and length == 0:
+        disk.remove(path)
+    elif size is not None and size > length:
+        with disk.closing(disk.open_existing(path)) as fd:
+            folder.refuse_other_names(path, fd)
+            disk.cut(fd, length)
+            disk.system.fsync(fd)
 
 
 def brought_home(session: OpenSession, policy: Policy, *, writing: bool = True) -> Store:

@@ -95,7 +95,7 @@ MUTANTS = (
     *_in("operations/database.py", f"{_ROWS}::test_planted_events_are_not_put_back")(
         (
             "events are in a place that a clone can bring",
-            'return hidden_in(rows_of(database) / "session.jsonl", folder_name()).folder',
+            "return rows_of(database) / FOLDER / folder_name()",
             "return rows_of(database)",
         ),
     ),
@@ -279,7 +279,7 @@ MUTANTS = (
         ("a run that does not pay is committed", "if attempt.gain < least:", "if False:"),
     ),
     *_in("store/recover.py", _RECOVER)(
-        ("a torn append is not cut back", "elif size is not None and size > committed:", "elif False:"),
+        ("a torn append is not cut back", "elif size is not None and size > length:", "elif False:"),
     ),
     # The live agent.
     *_in("store/swap.py", _COMMIT, "tests/unit/store/test_drain.py")(
@@ -356,6 +356,8 @@ MUTANTS = (
         ("the lock may be on a file that is gone", "if lock(fd) and _same_file(path, os.fstat(fd)):", "if lock(fd):"),
         ("a session in use is replaced", "wait_until_free(session.fd, APPEND_SECONDS) is OpenForWriting.YES", "False"),
         ("a session with other hard links is replaced", "if links > 1 and links > 1 + ", "if False and links > 1 + "),
+    ),
+    *_in("store/machine.py", "tests/unit/store/test_lock.py")(
         ("links are followed", '("O_NOFOLLOW", "O_CLOEXEC",', '("O_CLOEXEC",'),
     ),
     # A file that is no session.
