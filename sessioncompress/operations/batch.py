@@ -28,6 +28,8 @@ T = TypeVar("T")
 _LITTLE = 4 * MB
 """Bytes. Less work than this is done before other processes have started."""
 
+TICK = 0.1
+"""Seconds between two looks at what has ended."""
 PASSED_OVER = "passed over (not sessions, or links)"
 
 
@@ -91,7 +93,7 @@ def worst(codes: Iterable[int]) -> int:
     return next((code for code in (130, 5, 3, 4, 2, 1) if code in present), 0)
 
 
-Results = Callable[[Sequence[Task[Any]], Iterator[int], int, float], Generator[tuple[int, Outcome[Any]] | None]]
+Results = Callable[[Sequence[Task[Any]], Iterator[int], int], Generator[tuple[int, Outcome[Any]] | None]]
 """Runs tasks like results()."""
 Engine = Callable[[], AbstractContextManager[tuple[int, Results]]]
 """Opens a place to work, and yields how many files it works on at once and how to run tasks."""
@@ -153,8 +155,8 @@ class Archive(Generic[T]):
         with process.deferred() as asked, engine() as (processes, work):
             schedule = iter(scheduled(sizes, processes))
             order = iter(lambda: None if asked() else next(schedule, None), None)
-            # Always closed at the end, so that no process survives. Yields None ten times a second.
-            with closing(work(tasks, order, processes, 0.1)) as outcomes:
+            # Always closed at the end, so that no process survives.
+            with closing(work(tasks, order, processes)) as outcomes:
                 for done in outcomes:
                     if done is not None:
                         number, became = done
@@ -278,16 +280,13 @@ def said(done_files: int, files: int, done: int, size: int, seconds: float) -> l
 
 
 def _in_turn(
-    tasks: Sequence[Task[T]], order: Iterator[int], processes: int, seconds: float
+    tasks: Sequence[Task[T]], order: Iterator[int], _processes: int
 ) -> Generator[tuple[int, Outcome[T]] | None]:
-    del processes, seconds
     yield from ((number, outcome_of(*tasks[number])) for number in order)
 
 
-def results(
-    tasks: Sequence[Task[T]], order: Iterator[int], processes: int, seconds: float
-) -> Generator[tuple[int, Outcome[T]] | None]:
-    """Run the tasks in that order in other processes; yield (index, outcome), or None after `seconds` without one.
+def results(tasks: Sequence[Task[T]], order: Iterator[int], processes: int) -> Generator[tuple[int, Outcome[T]] | None]:
+    """Run the tasks in that order in other processes; yield (index, outcome), or None after TICK without one.
 
     Only as many tasks are started as there are processes. If a process dies, all are ended, which commits survive. Each
     task that was running gets one more try, and from then on tasks run one at a time. When the order ends, the running
@@ -315,7 +314,7 @@ def results(
                 workers = workers or active_children()
             if not at_work:
                 return
-            ready = wait(at_work, seconds, FIRST_COMPLETED).done
+            ready = wait(at_work, TICK, FIRST_COMPLETED).done
             if not ready:
                 yield None
             if pool is not None and any(isinstance(each.exception(), BrokenExecutor) for each in ready):

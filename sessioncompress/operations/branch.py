@@ -66,29 +66,26 @@ def summarize_branch(
     dry_run: bool = False,
     sends: bool = True,
     form: str | None = None,
-    named: bool = True,
 ) -> BranchStats:
     """Summarize a session's current branch, and continue after entry `to`, or by default after the last other leaf.
 
     `instructions` set the focus of the summary. With `dry_run`, only report the effect; a model named by
     `policy.summarizer` is then asked only if `sends`. The policy's before-command is asked first, and its after-command
-    told at the end. `form` and `named` as in compress_session(). Raises SessionCompressError with the session
+    told at the end. `form` as in compress_session(). Raises SessionCompressError with the session
     unchanged: Refused if we can't summarize branches for the agent, or if the session has no such entry.
     """
     path = Path(path)
     if not policy.enabled:
         return BranchStats(str(path), status=Status.SKIPPED, reason=triage.SWITCHED_OFF)
-    with opened(path, policy, writing=not dry_run, form=form, named=named) as session:
+    with opened(path, policy, writing=not dry_run, form=form) as session:
         stats, record = _summarize(session, to, instructions, dry_run=dry_run, sends=sends)
     warning = tell_after(policy, stats.path, stats.format, stats.run, stats.summary, record)
     return replace(stats, warning=warning)
 
 
-def places(
-    path: Path | str, policy: Policy = BALANCED, *, form: str | None = None, named: bool = True
-) -> list[BranchPoint]:
+def places(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> list[BranchPoint]:
     """List the leaves, forks and live turns of a session in order. Raises as summarize_branch() does."""
-    with opened(Path(path), policy, writing=False, form=form, named=named) as session:
+    with opened(Path(path), policy, writing=False, form=form) as session:
         with session.refusing():
             leaves = session.form.leaves(session.read.lines)
         lines, live = session.read.lines, session.read.shape.live

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from sessioncompress.core import VERSION, process
 from sessioncompress.errors import EACH_OLD_OR_NEW, NOTHING_DONE, OLD_OR_NEW, FileFailed, UsageError
-from sessioncompress.operations.batch import Engine, Outcome, Results, Task, outcome_of, safe_path
+from sessioncompress.operations.batch import TICK, Engine, Outcome, Results, Task, outcome_of, safe_path
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -149,7 +149,7 @@ def _done(task: bytes, version: str) -> Outcome[Any]:
 
 
 def _results(
-    client: Client, where: str, tasks: Sequence[Task[Any]], order: Iterator[int], processes: int, seconds: float
+    client: Client, where: str, tasks: Sequence[Task[Any]], order: Iterator[int], processes: int
 ) -> Generator[tuple[int, Outcome[Any]] | None]:
     """Run the tasks as batch.results() does, on a scheduler's workers. Workers that join later also get tasks.
 
@@ -165,7 +165,7 @@ def _results(
             at_work[pool.submit(_done, pickle.dumps(tasks[number]), VERSION)] = number
         if not at_work:
             return
-        ready = wait(at_work, seconds, FIRST_COMPLETED).done
+        ready = wait(at_work, TICK, FIRST_COMPLETED).done
         if not ready:
             yield None
         for future in ready:

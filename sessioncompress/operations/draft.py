@@ -37,7 +37,7 @@ from sessioncompress.store.records import CheckpointRecord, RunKind, RunRecord, 
 
 @contextmanager
 def opened(
-    path: Path, policy: Policy, *, writing: bool, form: str | None, named: bool, run_id: str = ""
+    path: Path, policy: Policy, *, writing: bool, form: str | None, named: bool = True, run_id: str = ""
 ) -> Iterator[Opened]:
     """Open a session for a summary, locked if `writing`. Raises SessionCompressError with the session unchanged."""
     with reading.opened_with_store(path, policy, writing=writing, adds=writing, form=form) as stored:

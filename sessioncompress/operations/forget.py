@@ -107,7 +107,7 @@ _TICK_NS = 1_000_000_000
 
 
 def kept_of(
-    sessions: Iterable[Path], policy_of: Callable[[Path], Policy], only: Only, max_size: int | None = None
+    sessions: Iterable[Path], policy_of: Callable[[Path], Policy], only: Only, max_size: int | None
 ) -> dict[Path, str]:
     """Find which sessions keep their stores, without reading the sessions, and why.
 

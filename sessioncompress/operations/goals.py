@@ -129,7 +129,7 @@ def question(path: Path, policy: Policy, *, if_due: bool, form: str | None = Non
     """
     if not policy.enabled:
         return None
-    with opened(path, policy, writing=False, form=form, named=True) as session:
+    with opened(path, policy, writing=False, form=form) as session:
         if triage.may_be_cached(session.session.stat, policy):
             return None
         if (written := find_latest(session)) is not None and written.is_newest(policy.compact):

@@ -44,17 +44,16 @@ def handoff_session(
     goal: str = "",
     instructions: str = "",
     form: str | None = None,
-    named: bool = True,
 ) -> Handoff:
     """Summarize everything that the model reads of a session, without changing it.
 
     A `goal` heads the summary; a subagent's goal is its task. `instructions` set the focus. The policy's before-command
     is asked first, and its after-command told at the end. With `new`, a new session that starts with the summary is
-    written next to this one; with `to`, the summary is written to that file. `form` and `named` as in
+    written next to this one; with `to`, the summary is written to that file. `form` as in
     compress_session(). Raises SessionCompressError: Refused if there is nothing to summarize, if the before-command
     cancels, if we can't start a session for the agent, or if the new file exists.
     """
-    with opened(Path(path), policy, writing=False, form=form, named=named) as session:
+    with opened(Path(path), policy, writing=False, form=form) as session:
         order = for_the_model(session.read)
         if not any(session.read.lines.roles[number] in {*SPOKEN, Role.CHECKPOINT} for number in order):
             raise session.refused("there is nothing in it to hand off", "Name another session.")

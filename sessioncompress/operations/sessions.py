@@ -322,7 +322,7 @@ class Swept(NamedTuple):
     command: str
 
 
-def swept(sessions: Iterable[tuple[str, str, float]], project: Path | None = None) -> Swept:
+def swept(sessions: Iterable[tuple[str, str, float]], project: Path | None) -> Swept:
     """Find sessions that agents will delete soon, given (agent, path, time of last change).
 
     `project` is the selected project, if any, for the command.

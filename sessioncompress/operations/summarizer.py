@@ -215,7 +215,7 @@ class Answered(NamedTuple):
         }
 
 
-def or_extract(old: OldPart, kind: str, system: str = "", *, sends: bool = True) -> Answered:
+def or_extract(old: OldPart, kind: str, system: str, *, sends: bool) -> Answered:
     """Let a model write a summary's prose, if the policy names one. The extract provides the facts.
 
     `kind` names the prompt; "update" (after an earlier summary) and "short" (for few tokens) are chosen here. `system`

@@ -164,7 +164,7 @@ def total(all_stats: Sequence[CompressionStats]) -> CompressionStats:
     return CompressionStats("total", status=Status.COMPRESSED, others_replaced=others, **sums)
 
 
-def total_lines(all_stats: Sequence[CompressionStats], *, passed_over: int = 0) -> list[str]:
+def total_lines(all_stats: Sequence[CompressionStats], *, passed_over: int) -> list[str]:
     """Format the end of a run: the files by status, and the change in size with and without stores."""
     by_status = {status.replace("-", " "): sum(stats.status is status for stats in all_stats) for status in Status}
     head = files_line(len(all_stats), by_status, f"{passed_over} {PASSED_OVER}" if passed_over else "")

@@ -251,7 +251,7 @@ def _may_be_session(here: str, name: str) -> bool:
 
 
 def compressed(
-    paths: Iterable[Path], policy_of: Callable[[Path], Policy], globs: Globs = EVERYTHING, *, gone_too: bool = False
+    paths: Iterable[Path], policy_of: Callable[[Path], Policy], globs: Globs, *, gone_too: bool
 ) -> Iterator[Found]:
     """Yield the sessions that the paths name for a command that needs stores, each once.
 
@@ -322,7 +322,7 @@ def _refuse_unless_there(session: Path, *, gone_too: bool) -> None:
     )
 
 
-def _sessions_of(folder: Path, policy_of: Callable[[Path], Policy], globs: Globs = EVERYTHING) -> Iterator[Found]:
+def _sessions_of(folder: Path, policy_of: Callable[[Path], Policy], globs: Globs) -> Iterator[Found]:
     """Yield the sessions in and below a folder that have a store there or in the backup folder.
 
     If the policy sets a backup folder, no command uses a store in the session's folder; naming such a session is

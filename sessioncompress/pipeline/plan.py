@@ -19,7 +19,7 @@ Plan = Mapping[int, tuple[Change, ...]]
 """The changes of each line, in document order."""
 
 
-def plan(view: View, known: Container[int] = (), left_alone: Container[int] = ()) -> Plan:
+def plan(view: View, known: Container[int], left_alone: Container[int]) -> Plan:
     """Decide what changes. The lines in `known` were rewritten by an earlier run, so their originals are stored.
 
     The lines in `left_alone` turned out not to accept a change. A group that includes one is dropped.

@@ -62,7 +62,6 @@ def estimate(path: Path, agent: str, size: int, policy: Policy) -> int:
 
     Takes a share of the tool output since the last run, based on its first 512 KB.
     """
-
     from sessioncompress.core.marker import PREFIX_BYTES
 
     # No shares were measured for other settings. They don't apply either if markers show that a store was forgotten.

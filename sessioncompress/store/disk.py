@@ -286,7 +286,7 @@ def appending(path: Path, check: Callable[[int], None] | None = None) -> Iterato
         yield lambda line: write_all(fd, line)
 
 
-def copy_metadata(source: int, target: int, *, newest: int = 0) -> None:
+def copy_metadata(source: int, target: int, *, newest: int) -> None:
     """Copy all metadata from one open file to another, with extended attributes only on Linux, where Python has them.
 
     The modification time becomes the source's, or `newest` (nanoseconds; 0: none) if that is later. Raises OSError if

@@ -319,7 +319,7 @@ def all_stores(session: Path, backup_dir: Path | None = None) -> list[Store]:
     return with_drafts(session, backup_dir)[0]
 
 
-def with_drafts(session: Path, backup_dir: Path | None = None) -> tuple[list[Store], list[Path]]:
+def with_drafts(session: Path, backup_dir: Path | None) -> tuple[list[Store], list[Path]]:
     """List all existing stores of a session, and the drafts of a killed run that was copying one."""
     plain = plain_in(session, backup_dir)
     places = [plain, *(hidden_in(session, name, backup_dir) for name in locals_in(plain.folder))]

@@ -187,7 +187,7 @@ if __name__ == "__main__":
     os.chdir({str(tmp_path)!r})
     threading.Thread(target=threading.Event().wait, daemon=True).start()
     tasks = [batch.Task(Found(Path(str(number)), named=True), os.getpid) for number in range(2)]
-    done = [each for each in batch.results(tasks, iter(range(2)), 2, 1.0) if each is not None]
+    done = [each for each in batch.results(tasks, iter(range(2)), 2) if each is not None]
     assert {{outcome.result for _, outcome in done}}.isdisjoint({{None, os.getpid()}}), done
     os._exit(0)
 """

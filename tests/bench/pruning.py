@@ -49,7 +49,7 @@ def edits(read: Read) -> int:
     view = replace(read.view, now=1)
     refer = References().refer
     changed = 0
-    for number, changes in plan(view).items():
+    for number, changes in plan(view, (), ()).items():
         entry = parse(read.messages[number])
         assert entry is not None
         changed += rewrite(read.messages[number], entry, changes, view, refer) is not None

@@ -193,7 +193,7 @@ def test_workers_of_its_own_keep_what_memory_they_have() -> None:
     here = os.getenv(name, "none")
     task = Task(Found(Path("0.jsonl"), named=True), partial(os.getenv, name, "none"))
     with cluster.engine(None, 1)() as (processes, results):
-        done = list(filter(None, results([task], iter([0]), processes, 1)))
+        done = list(filter(None, results([task], iter([0]), processes)))
     assert [outcome.result for _, outcome in done] == [here]
 
 

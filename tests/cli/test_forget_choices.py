@@ -163,9 +163,9 @@ def test_a_folder_that_may_be_on_a_disk_that_is_off(tmp_path: Path, is_there: st
     if is_there == "empty":
         folder.mkdir()
     only = Only(gone=True)
-    assert "as when a disk is not mounted" in kept_of([path], lambda _: policy, only)[path]
+    assert "as when a disk is not mounted" in kept_of([path], lambda _: policy, only, None)[path]
     (folder / "other").mkdir(parents=True)
-    assert kept_of([path], lambda _: policy, only) == {}
+    assert kept_of([path], lambda _: policy, only, None) == {}
     assert forget_session(path, policy, only=only).originals_lost
     assert not any((tmp_path / "backup").iterdir())
 

@@ -124,7 +124,7 @@ def view_of(session: PiSession | bytes, policy: Policy = EAGER, ours: Mapping[Ou
 
 
 def plan_of(session: PiSession | bytes, policy: Policy = EAGER) -> Plan:
-    return plan(view_of(session, policy))
+    return plan(view_of(session, policy), (), ())
 
 
 def rewritten(
@@ -135,7 +135,7 @@ def rewritten(
     lines = split(data_of(session))
     refer = refer or References().refer
     done: dict[int, Rewritten] = {}
-    for number, changes in plan(view).items():
+    for number, changes in plan(view, (), ()).items():
         entry = parse(lines[number])
         assert entry is not None
         try:

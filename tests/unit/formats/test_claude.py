@@ -643,7 +643,7 @@ def _runs(entry: dict[str, Any]) -> None:
     lines = Lines([read_line(raw, form.reader())])
     form.shape(lines)
     view = View(Survey(lines, Shape((), frozenset()), len(raw)), GREEDY, form, Ours())
-    for changes in plan(view).values():
+    for changes in plan(view, (), ()).values():
         try:
             rewrite(raw, json.loads(raw), changes, view, References().refer)
         except CannotSplice:

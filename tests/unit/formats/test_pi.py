@@ -200,7 +200,7 @@ def test_a_value_of_any_depth_is_read(entry: dict[str, Any], depth: int) -> None
         assert found.size == len(raw)
         assert all(block.size > 0 for block in found.blocks)
         view = View(Survey(Lines([found]), Shape((), frozenset()), len(raw)), GREEDY, Pi(), Ours())
-        for number, changes in plan(view).items():
+        for number, changes in plan(view, (), ()).items():
             assert number == 0
             with suppress(CannotSplice):
                 rewrite(raw, orjson.loads(raw), changes, view, References().refer)

@@ -153,7 +153,7 @@ def tasks(*works: Callable[[], str]) -> list[Task[str]]:
 
 
 def became_of(given: list[Task[str]], processes: int = 2) -> dict[int, Outcome[str]]:
-    return dict(filter(None, results(given, iter(range(len(given))), processes, 5)))
+    return dict(filter(None, results(given, iter(range(len(given))), processes)))
 
 
 @pytest.mark.parametrize("processes", [1, 3])
@@ -213,13 +213,13 @@ def test_an_interrupt_is_not_for_the_processes() -> None:
 def test_an_order_that_ends_early_is_heeded() -> None:
     """What is at work is finished, no other is begun."""
     given = tasks(*(partial(echo, "done") for _ in range(9)))
-    became = list(filter(None, results(given, iter((4, 2, 7)), 2, 5)))
+    became = list(filter(None, results(given, iter((4, 2, 7)), 2)))
     assert sorted(number for number, _ in became) == [2, 4, 7]
 
 
 def test_who_waits_is_told() -> None:
     """That nothing was done; and who asks no more leaves no process behind."""
-    outcomes = results(tasks(wait, wait), iter((0, 1)), 2, 0.01)
+    outcomes = results(tasks(wait, wait), iter((0, 1)), 2)
     assert next(outcomes) is None
     assert len(active_children()) == 2
     outcomes.close()

@@ -333,8 +333,8 @@ def test_nothing_is_planned_a_second_time(tmp_path: Path) -> None:
     path = write(tmp_path, turn(made, 3))
     compress(path, EAGER)
     journal = load(store_in(path).journal)
-    assert not plan.plan(replace(view_of(path.read_bytes()), ours=Ours((journal,))))
-    assert plan.plan(view_of(path.read_bytes()))
+    assert not plan.plan(replace(view_of(path.read_bytes()), ours=Ours((journal,))), (), ())
+    assert plan.plan(view_of(path.read_bytes()), (), ())
 
 
 def test_a_line_that_would_never_come_to_rest_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from sessioncompress.operations import forget
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.packed import meant_by, unpack_sessions
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.pipeline.discover import compressed
+from sessioncompress.pipeline.discover import EVERYTHING, compressed
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import packing
 from sessioncompress.store.layout import FOLDER
@@ -36,7 +36,7 @@ def costs(path: Path) -> tuple[int, int]:
 
 def gone(folder: Path, policy: Policy = EAGER) -> set[Path]:
     """Return the sessions that are gone, as forget finds them in a folder."""
-    found = [each.path for each in compressed([folder], lambda _: policy, gone_too=True)]
+    found = [each.path for each in compressed([folder], lambda _: policy, EVERYTHING, gone_too=True)]
     assert len(found) == len(set(found))
     return {each for each in found if not each.exists()}
 

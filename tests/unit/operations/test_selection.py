@@ -273,7 +273,7 @@ def test_what_its_agent_will_delete(home: Path, case: str) -> None:
         for agent, each in ages.items()
         for days in each
     ]
-    found = swept([*made, ("claude-code", str(home / "copies/s.jsonl"), 0)])
+    found = swept([*made, ("claude-code", str(home / "copies/s.jsonl"), 0)], None)
     assert found.sessions == number
     if case == "a short time":
         assert found.said.startswith("Claude Code will delete 3 sessions within a week (cleanupPeriodDays: 3 days).")
