@@ -19,7 +19,6 @@ def run() -> None:
     with process.outliving_their_readers():
         if nothing_due(sys.argv[1:]):
             return
-        # Imported here because this is most of the start-up time.
         from sessioncompress.cli.main import main
 
         main(prog_name="sessioncompress")

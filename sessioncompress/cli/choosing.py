@@ -141,7 +141,6 @@ class Chosen(NamedTuple):
         named += [each for path in self.paths if is_folder(path) for each in table.databases_in(path)]
         if not (named or self.by_options):
             return
-        # Imported here because most sessions are files.
         from sessioncompress.operations import database
 
         stores = search is not discover
@@ -198,7 +197,6 @@ def _or_told(found: Iterable[Found], chosen: Chosen, search: Search) -> Iterator
         return
     said = chosen.left_out(search)
     if chosen.project and not said:
-        # Imported here because few runs need it.
         from sessioncompress.operations.packed import projects_instead
 
         if projects := projects_instead(chosen.selection):
@@ -222,7 +220,6 @@ def chosen(values: dict[str, Any], *, packed: bool, or_all: bool) -> Chosen:
     if remote and len(remote) < len(made.paths):
         raise click.UsageError("local paths and URLs of object stores can't be combined; use one run for each")
     if remote:
-        # Imported here because most sessions are local.
         from sessioncompress.operations.cloud import RemoteSessions
 
         made = made._replace(paths=(), places=RemoteSessions(remote))
@@ -240,7 +237,6 @@ def chosen(values: dict[str, Any], *, packed: bool, or_all: bool) -> Chosen:
         return made
     if scheduler is not None and made.jobs is not None:
         raise click.UsageError("--jobs starts a cluster of its own; it can't be combined with --scheduler")
-    # Imported here because most runs don't use a cluster.
     from sessioncompress.operations import cluster
 
     # Workers have their own working folders.

@@ -68,7 +68,6 @@ class Compress(SessionCommand[CompressionStats]):
 
     @staticmethod
     def work(each: Each, **how: Any) -> CompressionStats:
-        # Imported here, as below, because a run with nothing to do is faster without.
         from sessioncompress.operations.compress import compress_session
 
         return compress_session(each.path, each.policy, dry_run=each.dry_run, named=each.found.named, **how)
@@ -106,7 +105,6 @@ class Compress(SessionCommand[CompressionStats]):
 
     def frees(self, session: Session) -> int | None:
         policy = options.policy_of(session, self.policies)
-        # Imported here because a run that asks nothing is faster without.
         from sessioncompress.operations.sessions import not_due
 
         path, reason = not_due(session, policy, force=self.given.force)

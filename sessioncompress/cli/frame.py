@@ -168,7 +168,6 @@ class SessionCommand(Generic[S]):
 
     def tell_of_seen(self, paths: Iterable[str | Path]) -> None:
         """Name the originals that git sees against the policy, because an earlier run was told to show them."""
-        # Imported here because only runs that change something need it.
         from sessioncompress.store.folder import may_move
 
         seen: list[str] = []

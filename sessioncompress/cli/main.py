@@ -82,7 +82,6 @@ class _Commands(click.Group):
         """Find the command. The error suggests a similar name; not every version of click does."""
         typed = args[0]
         if not (typed in _COMMANDS or typed.startswith("-") or ctx.resilient_parsing):
-            # Imported here because only this error needs it.
             import difflib
 
             near = [_MEANT[typed]] if typed in _MEANT else difflib.get_close_matches(typed, _COMMANDS, n=1)
@@ -93,7 +92,6 @@ class _Commands(click.Group):
         """Complete a command's name. Importing the commands for their help would be too slow."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        # Imported here because only completion needs it.
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(name) for name in _COMMANDS if name.startswith(incomplete)]
@@ -120,7 +118,6 @@ class _Commands(click.Group):
 def main(ctx: click.Context) -> None:
     """Make coding agents' sessions smaller in place; every original is kept."""
     if ctx.invoked_subcommand is None:
-        # Imported here because no command needs it.
         from sessioncompress.cli.sessions import overview
 
         overview.main([], parent=ctx, standalone_mode=False)

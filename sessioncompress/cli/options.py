@@ -89,7 +89,6 @@ class PathKind(click.Path):
                 return self.coerce_path_result(str(path))
             self.fail(f"'{path}' is a database, or in one: this command takes no sessions there.", param, ctx)
         if self.exists and not os.path.lexists(value):
-            # Imported here because few paths don't exist.
             from sessioncompress.operations.packed import called_here, way_back
 
             if back := way_back(path):

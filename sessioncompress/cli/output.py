@@ -181,7 +181,6 @@ def goes_on(
     the due sessions just before the question. `can_undo` is true if originals are kept. Everything is printed
     on stderr. If nothing is due, return True without asking. Raises UsageError if there is no answer.
     """
-    # Imported here because most runs ask nothing.
     from sessioncompress.operations.sessions import Session
     from sessioncompress.pipeline.triage import promised
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 def _prices(ctx: click.Context, param: click.Parameter, value: Iterable[str]) -> tuple[Price, ...]:
-    # Imported here, as below, so that --help loads neither templates nor plots.
     from sessioncompress.operations.page import Price
 
     found = []

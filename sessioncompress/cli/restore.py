@@ -61,7 +61,6 @@ class Restore(SessionCommand["RestoreStats"]):
 
     @staticmethod
     def work(each: Each, run: str, **how: Any) -> RestoreStats:
-        # Imported here, as below, because `history` doesn't need it.
         from sessioncompress.operations.restore import restore_session
 
         return restore_session(each.path, each.policy, run=run, dry_run=each.dry_run, **how)

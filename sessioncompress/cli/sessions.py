@@ -172,7 +172,6 @@ class Sessions(SessionCommand[ListedSession]):
             raise click.UsageError(f"{what}: sessioncompress stats {quote(others[0])}")
 
     def over(self, found: Iterable[Found]) -> Done[ListedSession]:
-        # Imported here because only the list reads packs.
         from sessioncompress.operations.packed import listed_packed
 
         done = self.each(found) + self.collected(listed_packed(self.chosen.selection))
@@ -403,7 +402,6 @@ class Verify(SessionCommand["VerifyStats"]):
 
     @staticmethod
     def work(each: Each, form: str | None) -> VerifyStats:
-        # Imported here because the other commands don't need it.
         from sessioncompress.operations.verify import verify_session
 
         return verify_session(each.path, each.policy, form=form)

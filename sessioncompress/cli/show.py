@@ -155,7 +155,6 @@ class Diff(SessionCommand[_Lost]):
         return work_on(found.remote, partial(self._told, found, policy), writes=False, keeps=False)
 
     def _told(self, found: Found, policy: Policy, at: Path) -> _Lost:
-        # Imported here because `show` doesn't need it.
         from sessioncompress.operations.diff import diff_session
 
         path, is_one, rows = found.path, self.chosen.is_one, _Rows()

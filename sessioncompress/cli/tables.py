@@ -68,7 +68,6 @@ def with_tilde(path: str) -> str:
 def cut(text: str, room: int, *, at_end: bool = False) -> str:
     """Cut a text in the middle, because paths differ most at their ends. Or cut it at its end."""
     if at_end:
-        # Imported here, as below, so that only users who see a table wait for it.
         from rich.cells import cell_len, set_cell_size
 
         return text if cell_len(text) <= room else set_cell_size(text, max(room - len(_CUT), 0)).rstrip() + _CUT

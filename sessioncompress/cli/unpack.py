@@ -59,7 +59,6 @@ class Unpack(SessionCommand[UnpackStats]):
     def over(self, found: Iterable[Found]) -> Done[UnpackStats]:
         dry_run = self.chosen.dry_run
         if self.urls_named:
-            # Imported here because most packs are local.
             from sessioncompress.operations.cloud import RemoteSessions
 
             if not (urls := packed_below(RemoteSessions(self.urls_named))):

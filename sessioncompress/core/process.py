@@ -91,7 +91,6 @@ _private: dict[str, int] = {}
 @contextmanager
 def emptied_at_a_signal(folder: str) -> Iterator[None]:
     """Delete a folder before SIGTERM or SIGHUP ends us in a block: no one else would find its content."""
-    # Imported here: a run with nothing to do doesn't need it.
     import threading
 
     # Only the main thread may set handlers, and one that is already set ends us in its own way.
@@ -279,7 +278,6 @@ def run(command: Sequence[str], given: bytes, *, seconds: float, most: int) -> R
 
 
 def _run(command: Sequence[str], given: bytes, seconds: float, most: int, noted: list[int]) -> Ran:
-    # Imported here: hardly any run needs them.
     import subprocess
     from threading import Thread
     from time import monotonic

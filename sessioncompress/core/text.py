@@ -55,7 +55,6 @@ def printable_json(text: str) -> str:
 
 def shown_url(url: str) -> str:
     """Write a URL without its potentially secret parts: user, query and fragment."""
-    # Imported here: hardly any run shows a URL.
     from urllib.parse import urlsplit
 
     try:
@@ -268,7 +267,6 @@ def run_id(seconds: float) -> str:
 
 def said_time(text: str) -> float | None:
     """Parse a time, past or future, to seconds since 1970; return None if the text is not a time."""
-    # Imported here because few commands read a time.
     import calendar
 
     try:

@@ -538,7 +538,7 @@ class Codex(base.Format):
         return made._replace(removed=frozenset(number for number in old if _is_item(lines, number)))
 
     def pointers(self, session: str) -> Pointers:
-        # Imported here: it needs SQLite.
+        # Imported here because it needs SQLite, which a Python may lack.
         from sessioncompress.formats import codex_places
 
         return codex_places.pointers(session)

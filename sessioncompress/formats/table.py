@@ -325,7 +325,6 @@ def agent_named(name: str, among: Sequence[str] = NAMES) -> str:
     names = {each: agent for agent, called in named for each in called}
     if found := {folded(each): agent for each, agent in names.items()}.get(folded(name)):
         return found
-    # Imported here: only an error needs it.
     import difflib
 
     near = difflib.get_close_matches(name.lower(), names, n=1)

@@ -163,7 +163,6 @@ def pictures(blocks: Iterable[Block]) -> int:
 
 def picture(part: Any) -> int:
     """Estimate what a model reads of an image or a document, in characters: all of a text, an image by its pixels."""
-    # Imported here because few sessions hold an image.
     import struct
     from base64 import b64decode
     from io import BytesIO

@@ -28,7 +28,6 @@ MOST_SECONDS = 600
 
 def start(raw: bytes, ending: Ending = COMPRESSED) -> None:
     """Start the process for the session that the agent names (`transcript_path`) without waiting for it."""
-    # Imported here because the guard, which runs before each write, doesn't need it.
     import subprocess
 
     session = json.loads(raw).get("transcript_path")

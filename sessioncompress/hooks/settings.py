@@ -100,7 +100,6 @@ def _after_space(text: str, position: int) -> int:
 
 def without(text: str) -> str:
     """Remove our hooks, and containers that become empty. Raises CannotSplice."""
-    # Imported here because most work on settings doesn't need it.
     from sessioncompress.core.splice import REMOVED, splice
 
     document = json.loads(text)

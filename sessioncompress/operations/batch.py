@@ -234,7 +234,6 @@ class Progress:
             self._write(", ".join(parts) + "\n")
             return
         self._next = now + _AGAIN
-        # Imported here because most runs end before showing progress.
         from shutil import get_terminal_size
 
         line = self._fitting(parts, get_terminal_size().columns - 1)
@@ -292,7 +291,6 @@ def results(tasks: Sequence[Task[T]], order: Iterator[int], processes: int) -> G
     task that was running gets one more try, and from then on tasks run one at a time. When the order ends, the running
     tasks are finished. Closing the generator ends the processes.
     """
-    # Imported here because only runs over many files need it.
     from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
     from multiprocessing import active_children
 

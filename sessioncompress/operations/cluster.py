@@ -64,7 +64,7 @@ def engine(scheduler: str | None, workers: int | None) -> Engine:
 
 @contextmanager
 def _opened(scheduler: str | None, workers: int | None) -> Iterator[tuple[int, Results]]:
-    # Imported here because it takes a second.
+    # Imported here because it is an optional dependency.
     import distributed
 
     # We report what matters. The rest, with Python's tracebacks, helps no one.

@@ -100,7 +100,6 @@ def rehearse(known: Known, policy: Policy, *, force: bool = False) -> Compressio
 
 def judge_open(known: Known, policy: Policy, *, to_compact: bool = False) -> BudgetStats:
     """Judge a session by its budget; with `to_compact`, decide whether a checkpoint is due."""
-    # Imported here, as below, because few policies set a rule.
     from sessioncompress.pipeline.budget import judged
 
     path, found = known.session.path, known.session.stat
@@ -142,7 +141,6 @@ def _refuse_if_older(known: Known) -> None:
     """Raise Refused if the store lacks a run that rewrote lines: two stores would each have some of the originals."""
     if not (known.journal.runs and imitated(known.survey, Ours((known.journal,)))[0]):
         return
-    # Imported here: hardly any session has markers that its journal does not know.
     from sessioncompress.operations.verify import since_runs
 
     if number := sum(each.later for each in since_runs(known).changed):

@@ -173,7 +173,6 @@ def _withheld(missing: Iterable[Path], policy_of: Callable[[Path], Policy]) -> d
 
 def _moved(places: Mapping[Path, Path], policy_of: Callable[[Path], Policy]) -> dict[Path, str]:
     """Find sessions that are elsewhere: renamed in their folder, in a pack, or in an agent's folder."""
-    # Imported here, as below, because few sessions are missing.
     from sessioncompress.operations.packed import packed_anywhere
     from sessioncompress.operations.sessions import Selection, Session, sessions
 
@@ -258,7 +257,6 @@ class _Packs:
     @cached_property
     def marked(self) -> Sequence[tuple[str, list[Stranger] | None]]:
         """The packed sessions with the markers that their own journals don't know, or None if unreadable."""
-        # Imported here because most of this command doesn't need it.
         from sessioncompress.operations.packed import each_packed
 
         def left(each: Packed, copy: Path) -> tuple[str, list[Stranger]]:
@@ -377,7 +375,6 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
         left = [*torn, *remains]
         places = [*(each for each in there if each != store), store]
         size = sum(map(reading.size_of_store, places)) + sum(each.lstat().st_size for each in left)
-    # Imported here because most sessions exist.
     from sessioncompress.operations.packed import way_back
 
     back = way_back(path)

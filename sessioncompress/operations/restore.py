@@ -471,7 +471,6 @@ class _AskedStores:
 
     def restored(self, form: Format, opened: ExitStack) -> Restored:
         """Ask the stores, which stay open as long as `opened`. Raises Damaged if one that was left out is met again."""
-        # Imported here, as below, because few sessions need it.
         from sessioncompress.operations.markers import Restored
 
         while True:

@@ -110,7 +110,6 @@ def show(ref: str, path: Path | str | None = None, policy: Policy = BALANCED) ->
 
 def _of_packed(named: str) -> str:
     """If a name is a packed session rather than a reference, return how to use it."""
-    # Imported here, as below.
     from sessioncompress.operations import packed
 
     with suppress(packed.Ambiguous):
@@ -125,7 +124,6 @@ def _of_packed(named: str) -> str:
 
 def _in_packs(ref: str, path: Path | None) -> tuple[Shown, ...]:
     """Find a reference's content in the stores of packed sessions."""
-    # Imported here because few references get this far, and that module imports this one.
     from sessioncompress.operations import packed
 
     among = list(packed.packed_anywhere() if path is None else packed.packed_in([path]))
@@ -193,7 +191,6 @@ def mentions(ref: str, journal: Path) -> bool:
 
 def _in_summary(ref: str, journal: Path, loaded: journals.Journal, named: Path | None) -> list[Shown]:
     """Find the content of a summary's reference, in the session that the journal belongs to."""
-    # Imported here because few references are in summaries.
     from sessioncompress.operations.checkpoints import said_first
 
     beside = session_of(journal)

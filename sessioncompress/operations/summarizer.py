@@ -282,7 +282,7 @@ def _run(rules: Summarizer, prompt: Prompt, where: str) -> str:
 
 def _post(rules: Summarizer, prompt: Prompt, model: str, spent: list[float]) -> str:
     """Ask one model of an endpoint, and add the cost that the endpoint reports to `spent`. Raises Unusable."""
-    # Imported here because it takes a second, and is an optional dependency.
+    # Imported here because it is an optional dependency.
     import openai
 
     key = os.environ.get(rules.api_key_env, "")

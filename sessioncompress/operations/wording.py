@@ -286,7 +286,6 @@ def noticed(stats: VerifyStats) -> list[str]:
     """Format notes about a session that is otherwise fine."""
     known = counted(stats.markers_of_relatives, "marker", "markers")
     known = f"{known} with originals in a relative's store, checked, all good" if stats.markers_of_relatives else ""
-    # Imported here, as above.
     from sessioncompress.operations.verify import told_of
 
     changed = told_of(stats.changed)

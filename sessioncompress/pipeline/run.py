@@ -114,7 +114,6 @@ class Run:
         self._strangers = self._strange_calls = 0
         """Number of texts, and of call arguments, with markers that are older than the journal."""
         if not self._journal.runs and any(block.marked for line in self._known.survey.lines for block in line.blocks):
-            # Imported here because few sessions hold markers.
             from sessioncompress.pipeline.relatives import strangers_of
 
             found = strangers_of(self._session, self._journal)

@@ -142,7 +142,6 @@ def settled(path: Path, policy: Policy, found: os.stat_result, *, turns_counted:
 
 def _is_compacted(path: Path, start: int) -> bool:
     """True if a file may hold a compaction by its agent after byte `start`."""
-    # Imported here because few sessions grow by so little.
     from sessioncompress.core.jsonl import holds
 
     with failing(path), path.open("rb") as file:

@@ -166,7 +166,6 @@ def _hint(key: str, keys: Mapping[str, Key]) -> str:
         return f'; write "{outer}": {{"{inner_key}": ...}}'
     if key in _ELSEWHERE:
         return f'; did you mean "{_ELSEWHERE[key]}"?'
-    # Imported here: only an error needs it.
     import difflib
 
     places = {each: f"{name}.{each}" for name, those in sections.items() for each in keys_of(those)}

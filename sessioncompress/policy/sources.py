@@ -190,7 +190,6 @@ class Policies:
         """Return the preset, and the file that names it. Raises UsageError."""
         chosen, file = "balanced", None
         for each in sources:
-            # Imported here because most sessions have no such file.
             from sessioncompress.policy.file import preset_in
 
             if (name := preset_in(each.section, each.file)) is not None:
@@ -280,7 +279,6 @@ class Policies:
 
 def user_file() -> Path | None:
     """Return the path of the user's configuration, which need not exist; None if no home is known."""
-    # Imported here: see _CONFIGURATIONS.
     from platformdirs import user_config_path
 
     file = user_config_path(_PROGRAM) / "config.json"

@@ -37,7 +37,6 @@ def _flush_drive(fd: int) -> None:
 @cache
 def _library() -> tuple[Any, Callable[[], int]]:
     """Load the C library and the errno getter once: each load leaves reference cycles for the garbage collector."""
-    # Imported here because only a commit needs it.
     import ctypes
 
     return ctypes.CDLL(None, use_errno=True), ctypes.get_errno

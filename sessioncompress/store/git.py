@@ -62,7 +62,6 @@ def call(
     (`filter.*.clean`), as it does for the user: call it only without `at`. Raises FileFailed if git is not installed,
     does not finish in time, or exits with a code that is not in `fine`.
     """
-    # Imported here because hardly any run calls git.
     import subprocess
 
     options = [*_OPTIONS, *(["-c", f"safe.directory={os.path.realpath(trusted)}"] if trusted else [])]
@@ -182,7 +181,6 @@ class Blobs:
 
 
 def _started(arguments: Sequence[str], top: Path) -> Popen[bytes]:
-    # Imported here, as above.
     from subprocess import DEVNULL, PIPE, Popen
 
     asked = ["git", *_OPTIONS, *arguments]
@@ -191,7 +189,6 @@ def _started(arguments: Sequence[str], top: Path) -> Popen[bytes]:
 
 @contextmanager
 def _stopped_in_time(process: Popen[bytes]) -> Iterator[None]:
-    # Imported here, as above.
     from threading import Timer
 
     stop = Timer(_SECONDS, process.kill)

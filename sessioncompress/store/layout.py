@@ -132,7 +132,6 @@ def _left(store: Store, session: Path) -> tuple[bool, int, bool, bool]:
     bytes, did a run other than a restore leave it, and do clones have the store. The last is False if others added runs
     to the store or it lacks originals.
     """
-    # Imported here: hardly any session has two stores.
     from sessioncompress.store import disk
 
     # For each state that a run left: was a run this user's, and was one no restore?
@@ -160,7 +159,6 @@ def _runs_of(journal: Path, there: Container[str] = ()) -> Iterator[tuple[bytes,
 
     The last is a set of the SHA-256 of written lines, limited to those in `there`.
     """
-    # Imported here, as above.
     from hashlib import sha256
 
     seen, made = sha256(named_in(journal)), set[str]()
@@ -174,7 +172,6 @@ def _runs_of(journal: Path, there: Container[str] = ()) -> Iterator[tuple[bytes,
 
 def begins_with(file: BinaryIO, states: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     """Yield the states that a file begins with, shortest first; each is a size in bytes and the XXH3-128 in hex."""
-    # Imported here: a run with nothing to do is faster without.
     from xxhash import xxh3_128
 
     from sessioncompress.store.disk import BUFFER
@@ -193,7 +190,6 @@ def _state_in(record: bytes) -> tuple[tuple[int, str], bool, int]:
 
     An unreadable record gets the size -1, which no session has.
     """
-    # Imported here, as above.
     import orjson
 
     with suppress(ValueError):
@@ -241,7 +237,6 @@ class OtherStores:
 
 def _digests_in(session: Path, *, marked: bool = False) -> dict[str, bytes]:
     """Map the digests of the lines and messages of a session; see _digests_of()."""
-    # Imported here, as above.
     from sessioncompress.core.jsonl import begins_document, pieces, pieces_of
     from sessioncompress.core.marker import HEAD, PREFIX_BYTES
     from sessioncompress.store import disk
@@ -266,7 +261,6 @@ def _digests_of(raw: bytes) -> dict[str, bytes]:
 
     A summary in a document is laid out like the document's other messages, but runs note its digest in compact form.
     """
-    # Imported here, as above.
     from hashlib import sha256
 
     import orjson
@@ -288,7 +282,6 @@ def _made_by(journal: Path, there: Mapping[str, bytes]) -> tuple[set[bytes], set
 
 
 def _records_of(journal: Path) -> Iterator[bytes]:
-    # Imported here, as above.
     from sessioncompress.store import disk
 
     with (
@@ -300,7 +293,6 @@ def _records_of(journal: Path) -> Iterator[bytes]:
 
 
 def _are_equal(file: Path, other: Path) -> bool:
-    # Imported here, as above.
     from sessioncompress.store import disk
 
     with (
@@ -498,7 +490,6 @@ def size_of(path: Path) -> int | None:
 
 def _home(folder: Path) -> str:
     """Return the prefix that separates the sessions of one folder from others in a backup folder."""
-    # Imported here: only a backup folder needs it, and a run with nothing to do is faster without.
     from hashlib import sha256
 
     return sha256(os.fsencode(folder.resolve())).hexdigest()[:12] + "-"
@@ -591,7 +582,6 @@ def last_line(journal: Path) -> bytes:
 
 def newest_run(journal: Path) -> Any:
     """Parse the last line of a journal, which is the record of the newest run. Raises OSError and ValueError."""
-    # Imported here: a file that is too small doesn't need it.
     import orjson
 
     return orjson.loads(last_line(journal))

@@ -71,7 +71,6 @@ def make_key() -> bytes:
 
 
 def _made(folder: Path) -> bytes:
-    # Imported here, as below: a run with nothing to do is faster without.
     from sessioncompress.store import disk
 
     disk.make_folder(folder)
@@ -120,7 +119,6 @@ def signature(before: Hash, body: bytes) -> bytes:
     `before` has hashed the journal up to the record; `body` is the record up to the field. A dry run may happen before
     there is a key: the field then has the same length but proves nothing.
     """
-    # Imported here: a run with nothing to do is faster without.
     from hmac import digest
 
     whole = before.copy()
@@ -155,7 +153,6 @@ def _read(path: Path) -> bytes:
 
 def _is_in_git(read: bytes, folder: Path) -> bool:
     """Return True if a repository has the key: a branch may have shown it to git, and others may know it."""
-    # Imported here, as above.
     from sessioncompress.store.git import Blobs, work_trees
 
     if not (tops := list(work_trees(folder))):

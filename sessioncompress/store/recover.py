@@ -48,7 +48,6 @@ def _refuse_if_needed(session: OpenSession, store: Store, lengths: Lengths, *, s
     originals, journal = size_of(store.originals) or 0, size_of(store.journal)
     if Lengths(originals, journal or 0) == lengths and not (originals and journal is None):
         return
-    # Imported here, as below, because hardly any run is killed.
     from sessioncompress.store.damage import any_readable, or_from_git, refuse_if_of_another, too_short
 
     if originals and journal is None:
