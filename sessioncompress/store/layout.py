@@ -20,7 +20,7 @@ from sessioncompress.store.machine import READING, folder_name, is_signed
 FOLDER = ".sessioncompress"
 PACKS = "packs"
 NEVER = frozenset({FOLDER, ".git", "node_modules"})
-"""Folders in which no session is looked for."""
+"""Folders that are never searched for sessions, and to which none is unpacked."""
 ARCHIVE = ".tar.zst"
 JOURNAL = ".refs.jsonl"
 _IS_LOCAL = re.compile(r"local-[0-9a-f]{8}")

@@ -43,7 +43,6 @@ _RATIO: Final = 2_000
 _SKIPPED: Final = (0x184D2A5C).to_bytes(4, "little")
 """Magic of a skippable frame, which zstd and tar ignore. An archive ends with a copy of its index in such a frame."""
 _LAST: Final = b"sessidx1"
-"""Folders that are never searched for sessions, and to which none is unpacked."""
 MODE: Final = 0o777
 
 MOST: Final = (1 << 63) - 1
