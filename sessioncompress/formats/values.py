@@ -67,6 +67,13 @@ CLEARED = re.compile(
 )
 """Texts that agents write in place of a cleared result."""
 
+_NAMES = (b'"id":', b'"uuid":', b'"timestamp":')
+
+
+def is_named(raw: bytes) -> bool:
+    """True if a line has an id or a time, so that an equal line is a copy of it. In strings quotes are escaped."""
+    return any(name in raw for name in _NAMES)
+
 
 def given(written: str) -> Any:
     """Parse call arguments from JSON text; text that is not JSON is returned as is.

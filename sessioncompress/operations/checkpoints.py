@@ -23,9 +23,8 @@ from sessioncompress.errors import Damaged, Refused
 from sessioncompress.formats.base import Format
 from sessioncompress.formats.values import entry_of
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.reading import row_of
+from sessioncompress.pipeline.reading import left_by, row_of
 from sessioncompress.store.journal import Journal
-from sessioncompress.store.layout import begins_with
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import InFrame, OriginalsReader
 from sessioncompress.store.records import CheckpointRecord, Dropped, LineRecord
@@ -128,14 +127,6 @@ def _first(raw: bytes, journal: Journal, originals: OriginalsReader) -> bytes:
         return raw
     original = originals.line(record.place, record.sha256)
     return original if raw.endswith(b"\n") else original.removesuffix(b"\n")
-
-
-def left_by(session: OpenSession, journal: Journal) -> int:
-    """Return the newest run whose result the session starts with; -1 if there is none."""
-    # If several runs left the same bytes, the newest counts.
-    numbers = {(run.compressed_size, run.digest): number for number, run in enumerate(journal.runs) if run.digest}
-    with session.reader() as file:
-        return max((numbers[state] for state in begins_with(file, numbers)), default=-1)
 
 
 class WithoutCheckpoints:

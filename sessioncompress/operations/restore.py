@@ -23,14 +23,13 @@ from sessioncompress.operations.checkpoints import (
     WithoutCheckpoints,
     before_all,
     has_unknown_summary,
-    left_by,
     refuse_if_compacted,
 )
 from sessioncompress.operations.matching import has_words, lacks, original_of
 from sessioncompress.operations.verify import ChangedLine, Since, since_runs, told_of
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.discover import is_database
-from sessioncompress.pipeline.reading import RewrittenLines, Stored
+from sessioncompress.pipeline.reading import RewrittenLines, Stored, left_by
 from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals

@@ -23,13 +23,12 @@ from sessioncompress.formats.values import entry_of
 from sessioncompress.operations.checkpoints import (
     WithoutCheckpoints,
     before_all,
-    left_by,
     refuse_if_compacted,
     with_removed,
 )
 from sessioncompress.operations.matching import identity, lacks, of_another, original_of
 from sessioncompress.pipeline import reading, relatives
-from sessioncompress.pipeline.reading import RewrittenLines
+from sessioncompress.pipeline.reading import RewrittenLines, left_by
 from sessioncompress.pipeline.rewrite import recorded, value_at
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage, folder, recover

@@ -43,7 +43,7 @@ from sessioncompress.store import disk
 from sessioncompress.store import journal as journals
 from sessioncompress.store.damage import judging
 from sessioncompress.store.journal import CR_LF, LF, Journal, convert_back
-from sessioncompress.store.layout import Store, is_archive, real_place, size_of, store_of
+from sessioncompress.store.layout import Store, begins_with, is_archive, real_place, size_of, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
 from sessioncompress.store.originals import FRAME_MAGIC
 from sessioncompress.store.records import LineRecord
@@ -164,27 +164,78 @@ def unchangeable(line: Line) -> Line:
     return line._replace(blocks=(), facts=line.facts._replace(ties=(), sealed=True))
 
 
+def left_by(session: OpenSession, journal: Journal) -> int:
+    """Return the newest run whose result the session starts with; -1 if there is none."""
+    # If several runs left the same bytes, the newest counts.
+    numbers = {(run.compressed_size, run.digest): number for number, run in enumerate(journal.runs) if run.digest}
+    with session.reader() as file:
+        return max((numbers[state] for state in begins_with(file, numbers)), default=-1)
+
+
 class RewrittenLines(Mapping[int, LineRecord]):
     """Maps line numbers to the records of rewritten lines. Each record points to an original kept by any run.
 
-    Initially these are the lines in `pieces`; watch() adds more.
+    Initially these are the lines in `pieces`; watch() adds more. `session` is given if these are its current lines.
+
+    Thinking leaves no marker. So if lines have no id either, the agent may have written a line that equals a rewritten
+    one: of these, only as many count as were rewritten. `agents_own` are the others.
     """
 
-    def __init__(self, journal: Journal, pieces: Iterable[Piece] = ()) -> None:
-        self._journal = journal
+    def __init__(self, journal: Journal, pieces: Iterable[Piece] = (), session: OpenSession | None = None) -> None:
+        self._journal, self._session = journal, session
         # Many lines may be identical, so cache their record.
         self._placed = lru_cache(maxsize=1024)(journal.placed)
         self.rows: dict[int, int] = {}
         """The journal row of each line's record."""
+        self.agents_own: set[int] = set()
+        self._newest: dict[int, int] = {}
+        """The newest record with a line's original, for each line that is rewritten or an original."""
+        self._unsure: set[int] = set()
         deque(self.watch(pieces), maxlen=0)
 
     def watch(self, stream: Iterable[Piece]) -> Iterator[Piece]:
-        """Pass the pieces through and note the lines that the journal knows."""
+        """Pass the pieces of the whole session through and note the lines that the journal knows."""
         for piece in stream:
             number, raw, whole = piece
-            if whole and not is_bare_end(raw) and (row := row_of(raw, sha256(raw).digest(), self._journal)) is not None:
-                self.rows[number] = row
+            if whole and not is_bare_end(raw):
+                self.note(number, raw)
             yield piece
+        self.settle()
+
+    def note(self, number: int, raw: bytes) -> int | None:
+        """Note a line. Return the newest record with its original, or None if the journal does not know it."""
+        digest = sha256(raw).digest()
+        row = row_of(raw, digest, self._journal)
+        newest = original_in(raw, digest, row, self._journal)
+        if newest is not None:
+            self._newest[number] = newest
+        if row is not None:
+            self.rows[number] = row
+            if PREFIX_BYTES not in raw and not values.is_named(raw):
+                self._unsure.add(number)
+        return newest
+
+    def settle(self) -> None:
+        """Tell rewritten lines from the agent's own, once all lines are noted.
+
+        A line with the number that a run recorded is the rewritten one, whatever its form now. If lines were moved, the
+        first ones count.
+        """
+        forms: dict[int, list[int]] = {self._newest[number]: [] for number in self._unsure}
+        for number, newest in self._newest.items() if forms else ():
+            if newest in forms:
+                forms[newest].append(number)
+        # What later runs rewrote is not in an older state.
+        last = left_by(self._session, self._journal) if forms and self._session is not None else -1
+        for newest, numbers in forms.items():
+            rewritten_at = self._journal.numbers_of(newest, last)
+            left = len(rewritten_at.difference(numbers))
+            for number in filter(self.rows.__contains__, numbers):
+                if number not in rewritten_at:
+                    left -= 1
+                    if left < 0 and number in self._unsure:
+                        del self.rows[number]
+                        self.agents_own.add(number)
 
     def __getitem__(self, number: int) -> LineRecord:
         return self._placed(self.rows[number])
@@ -238,19 +289,16 @@ def find(session: OpenSession, journal: Journal) -> Matched:
 
     Raises Refused if the line ends were converted.
     """
-    found, there, marked = RewrittenLines(journal), set[bytes](), False
+    found, there, marked = RewrittenLines(journal, session=session), set[bytes](), False
     for number, raw, whole in jsonl.pieces_of(session.reader, session.size):
         if not whole or is_bare_end(raw):
             continue
-        digest = sha256(raw).digest()
-        row = row_of(raw, digest, journal)
-        if row is not None:
-            found.rows[number] = row
-        newest = original_in(raw, digest, row, journal)
+        newest = found.note(number, raw)
         if newest is not None:
             there.add(journal.original_of(newest))
         else:
             marked = marked or PREFIX_BYTES in raw
+    found.settle()
     if not there:
         _refuse_if_converted(session, journal)
     # A restored run counts again if the user put the rewritten session back.
@@ -552,7 +600,7 @@ def read_session(stored: Stored, *, named: bool = True) -> Known:
     known = format_of(session, head)
     if not (session.forced or named):
         refuse_nameless(session, known)
-    rewritten = RewrittenLines(journal)
+    rewritten = RewrittenLines(journal, session=session)
     stream = jsonl.pieces_of(session.reader, session.size) if document is None else document.pieces()
     found = survey(rewritten.watch(stream) if journal.counts[0] else stream, known, head.parsed, document)
     if not rewritten:

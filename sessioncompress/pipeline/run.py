@@ -133,6 +133,8 @@ class Run:
         # If this run keeps originals, skip lines whose original was not kept: no original could be shown.
         rewritten = known.rewritten.items() if policy.keep_backup else ()
         left_alone = {number for number, record in rewritten if record.place is None}
+        # The journal would take what a run makes of such a line for a later form of the rewritten one.
+        left_alone |= known.rewritten.agents_own
         begun = int(time.time() * 1000)
         least = 1 if self._asked.force else max(policy.min_saved_kb * text.KB, 1)
         indexes: Mapping[tuple[int, JsonPath], Visible] = {}

@@ -291,6 +291,19 @@ class Journal:
         """Return the line records of an original, oldest first."""
         return list(self._originals.all(sha256))[::-1]
 
+    def numbers_of(self, row: int, last: int = -1) -> set[int]:
+        """Return the numbers of the lines that runs rewrote from a record's original, as of run `last`, or -1 for all.
+
+        If no record has a number, as in stores of 1.0.0, there is one negative number for each record.
+        """
+        if last >= 0 and (run := self.runs[last]).command == RunKind.RESTORE and run.undoes is None:
+            return set()
+        end = self._ends[last + 1 or -1][0]
+        rows = [each for each in self.originals(self._firsts[row]) if each < end]
+        lines = {each: self._lines[each][-1] for each in rows}
+        lines |= {each: block.line for each in rows for block in self.blocks_of(each)[:1]}
+        return {line for line in lines.values() if line >= 0} or {-1 - each for each in rows}
+
     @cached_property
     def _named(self) -> Mapping[tuple[bytes, str], int]:
         """The oldest block record of each reference in an original."""

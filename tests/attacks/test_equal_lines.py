@@ -240,3 +240,130 @@ def test_replacements_that_an_agent_copied_are_what_it_wrote(tmp_path: Path, nam
     assert verify_session(path).lines_rewritten
     restore_session(path)
     assert path.read_bytes() == fixture(name) + b"".join(copies)
+
+
+# Lines that nothing names
+
+DONE = b'{"role": "assistant", "content": "Done."}'
+MORE = b'{"role": "user", "content": "more"}'
+
+
+def thought(number: int) -> bytes:
+    """Return an answer that a run makes equal to DONE."""
+    return DONE[:-1] + b', "reasoning_content": "%d %s"}' % (number, b"so I think, and think again " * 100)
+
+
+def talk(*answers: bytes, form: str = "jsonl") -> bytes:
+    """Return a chat without ids or times."""
+    messages = [line for each in answers for line in (MORE, each)]
+    end = b"\n" if form == "jsonl" else b""
+    return b"".join(line + end for line in messages) if end else b'{"messages": [%s]}' % b", ".join(messages)
+
+
+def ends(*answers: bytes) -> tuple[bytes, ...]:
+    """Return answers before which nothing is recent, because the last one has thinking, too."""
+    return *answers, thought(0).replace(b"Done.", b"No.")
+
+
+class Growing:
+    """A chat and what its agent wrote of it, whatever runs did in between."""
+
+    def __init__(self, folder: Path, form: str) -> None:
+        self.path, self.form, self.said = folder / f"session.{form}", form, list[bytes]()
+
+    def says(self, *answers: bytes) -> None:
+        """Append prompts and answers, as the agent does after reading what is there."""
+        there = self.path.read_bytes() if self.said else talk(form=self.form)
+        more = b"".join(MORE + b"\n" + each + b"\n" for each in answers)
+        if self.form == "json":
+            more = b", ".join(line for each in answers for line in (MORE, each))
+            more = there.removesuffix(b"]}") + (b", " if self.said else b"") + more + b"]}"
+        self.path.write_bytes(there + more if self.form == "jsonl" else more)
+        self.said += answers
+
+    @property
+    def was(self) -> bytes:
+        return talk(*self.said, form=self.form)
+
+    def is_restored(self) -> None:
+        for _ in range(2):
+            assert restore_session(self.path).exact
+            assert self.path.read_bytes() == self.was
+            assert verify_session(self.path).lines_rewritten == 0
+
+
+def begun(folder: Path, form: str, *answers: bytes) -> Growing:
+    made = Growing(folder, form)
+    made.says(*ends(*answers))
+    compress(made.path, EAGER)
+    assert made.path.read_bytes().count(DONE) == len(answers)
+    return made
+
+
+@pytest.fixture(params=["jsonl", "json"])
+def form(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_answer_that_equals_a_rewritten_one_is_the_agents_own(tmp_path: Path, form: str, times: int) -> None:
+    """Thinking leaves no marker, and such a chat has no ids: which line is whose only their number tells."""
+    made = begun(tmp_path, form, *[thought(1)] * times)
+    made.says(DONE, DONE)
+    assert verify_session(made.path).lines_rewritten == times
+    made.is_restored()
+    made.says(DONE)
+    made.is_restored()
+
+
+def test_it_stays_so_in_later_runs(tmp_path: Path, form: str) -> None:
+    made = begun(tmp_path, form, thought(1))
+    for _ in range(2):
+        made.says(*ends(DONE, b'{"role": "assistant", "content": "%s"}' % (b"Well. " * 900), thought(1)))
+        compress(made.path, EAGER)
+    made.is_restored()
+
+
+def test_it_stays_so_after_a_restore(tmp_path: Path, form: str) -> None:
+    """Each run over what a restore left records its lines once more."""
+    made = begun(tmp_path, form, thought(1), thought(1))
+    for _ in range(2):
+        restore_session(made.path)
+        compress(made.path, EAGER)
+    made.says(DONE)
+    made.is_restored()
+
+
+@pytest.mark.parametrize("answers", [(), (b'{"role": "assistant", "content": "Hm."}',)])
+def test_it_stays_so_in_an_older_state(tmp_path: Path, answers: tuple[bytes, ...]) -> None:
+    """A later run rewrote an answer there, or in a line that the session does not have."""
+    made = begun(tmp_path, "jsonl", thought(1))
+    older, said = made.path.read_bytes(), list(made.said)
+    made.says(*ends(*answers, thought(1)))
+    compress(made.path, EAGER)
+    made.path.write_bytes(older)
+    made.said = said
+    made.says(DONE)
+    made.is_restored()
+
+
+def test_moved_lines_come_back_before_it(tmp_path: Path) -> None:
+    made = begun(tmp_path, "jsonl", thought(1), thought(1))
+    first, *others = split(made.path.read_bytes())
+    assert first == MORE + b"\n"
+    made.path.write_bytes(b"".join([*others, DONE + b"\n"]))
+    restore_session(made.path)
+    assert made.path.read_bytes() == b"".join([*split(made.was)[1:], DONE + b"\n"])
+
+
+def test_a_copy_of_a_line_with_an_id_comes_back(tmp_path: Path) -> None:
+    """No agent writes it a second time but as a copy."""
+    path = tmp_path / "session.jsonl"
+    lines = enumerate(talk(*ends(thought(1))).splitlines())
+    was = b"".join(line[:-1] + b', "id": "%d"}\n' % number for number, line in lines)
+    now = compressed(path, was)
+    (line,) = set(split(now)) - set(split(was))
+    assert PREFIX not in line
+    path.write_bytes(now + line)
+    restore_session(path)
+    assert path.read_bytes() == was + split(was)[1]

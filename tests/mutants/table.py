@@ -573,6 +573,9 @@ MUTANTS = (
             "if ours:",
         ),
     ),
+    *_in("pipeline/reading.py", "tests/attacks/test_equal_lines.py")(
+        ("the agent's own line counts as rewritten", "if left < 0 and number in self._unsure:", "if False:"),
+    ),
     *_in("pipeline/reading.py", "tests/unit/operations/test_restore.py")(
         ("an older state behind an undo is not known", "{journal.run_of(row) for row in found.rows.values()}", "()"),
     ),
