@@ -105,7 +105,8 @@ def _chosen(session: Path, whole: tuple[Store, ...], _states: object) -> int:
     A branch brings its own session with its own store. So take the store with the run that left the longest beginning
     of the session. But another user's journal may name any state. So if no run of this user left a beginning, as after
     an agent rewrote the session, take the store that knows the most lines with our markers. Another user's
-    store can't know more of them than this user's own, unless that other user's runs wrote them.
+    store can't know more of them than this user's own, unless that other user's runs wrote them. Only lines that a run
+    rewrote prove this: others who compact the same session write the same summary, and may have dropped lines for it.
     """
     own, other = whole[:2]
     if (
@@ -117,8 +118,11 @@ def _chosen(session: Path, whole: tuple[Store, ...], _states: object) -> int:
         return int(not os.path.lexists(own.originals) or _are_equal(own.originals, other.originals))
     left = [_left(store, session) for store in whole]
     if not any(is_known for is_known, *_ in left):
-        there = _digests_in(session, marked=True)
-        known = [tuple(map(len, _made_by(store.journal, there))) for store in whole]
+        rewritten, summaries = _digests_in(session, summaries=False), _digests_in(session, summaries=True)
+        known = [
+            tuple(len(made) for there in (rewritten, summaries) for made in _made_by(store.journal, there))
+            for store in whole
+        ]
         if max(known)[1] or not any(size for _, size, *_ in left):
             return known.index(max(known))
     # The list is in the order of the stores, and index() finds the first maximum.
@@ -235,11 +239,18 @@ class OtherStores:
         return _made_by(journal, self._there)[0]
 
 
-def _digests_in(session: Path, *, marked: bool = False) -> dict[str, bytes]:
-    """Map the digests of the lines and messages of a session; see _digests_of()."""
+def _digests_in(session: Path, *, summaries: bool | None = None) -> dict[str, bytes]:
+    """Map the digests of the lines and messages of a session; see _digests_of().
+
+    Limited to those with our summaries, or to the others with our markers, if `summaries` is not None.
+    """
     from sessioncompress.core.jsonl import begins_document, pieces, pieces_of
     from sessioncompress.core.marker import HEAD, PREFIX_BYTES
     from sessioncompress.store import disk
+
+    def counts(raw: bytes) -> bool:
+        is_summary = HEAD.encode() in raw
+        return summaries is None or (is_summary if summaries else PREFIX_BYTES in raw and not is_summary)
 
     found: dict[str, bytes] = {}
     with suppress(OSError), disk.closing(os.open(session, READING)) as fd:
@@ -251,7 +262,7 @@ def _digests_in(session: Path, *, marked: bool = False) -> dict[str, bytes]:
         # A line that sets messages counts, and so does each of the messages. Runs never write the lines of a document.
         lines = () if begins_document(reader, size) else pieces(reader(), size)
         for _, raw, whole in chain(pieces_of(reader, size), lines):
-            if whole and not (marked and PREFIX_BYTES not in raw and HEAD.encode() not in raw):
+            if whole and counts(raw):
                 found |= _digests_of(raw)
     return found
 

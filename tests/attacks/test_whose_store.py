@@ -425,3 +425,41 @@ def test_originals_that_are_gone_are_nobody_s(tmp_path: Path) -> None:
     assert unknown_to(strangers, own) == []
     own.store.originals.unlink()
     assert unknown_to(strangers, own) == strangers != []
+
+
+def compacted_by_others(folder: Path, before: tuple[str, ...], then: str, tokens: str) -> Path:
+    """Return a session that others compacted with --drop-dead, and this user without, before pulling theirs.
+
+    `before` is what both ran first, and `then` how this user left it.
+    """
+    mine, path = repository(folder, ORIGINAL)
+    mine.commit()
+    config = folder / "small.json"
+    config.write_bytes(SMALL)
+    compacting = ("compact", "--config", config, "--keep-tokens", tokens)
+    theirs = mine.clone(folder / "theirs")
+    for each, hers in ((path, ()), (theirs.folder / path.name, ("--drop-dead", "--commit-originals"))):
+        with user_of(folder / "state") if hers else nullcontext():
+            if before:
+                run(*before, *hers[1:], each)
+            run(*compacting, *hers, each)
+    if then == "restore":
+        run("restore", path)
+    mine.git("checkout", "--quiet", path.name)
+    theirs.commit()
+    mine.git("pull", "--quiet", theirs.folder, "main")
+    return path
+
+
+@pytest.mark.parametrize("before", [(), COMPRESS], ids=["alone", "compressed before"])
+@pytest.mark.parametrize("then", ["restore", "checkout"])
+def test_a_summary_of_both_does_not_tell_whose_session_it_is(
+    tmp_path: Path, before: tuple[str, ...], then: str
+) -> None:
+    """The same lines have the same summary; but only one of the two stores has what left the session for it."""
+    path = compacted_by_others(tmp_path, before, then, "100")
+    assert not store_in(path).is_ours
+    verified = invoke("verify", path)
+    assert (verified.exit_code, "all good" in verified.output) == (0, True)
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
