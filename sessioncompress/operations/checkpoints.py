@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
 from io import BytesIO
@@ -19,12 +20,13 @@ from sessioncompress.core.marker import HEAD
 from sessioncompress.core.model import JsonPath, Role
 from sessioncompress.core.splice import CannotSplice, cuts_of, splice
 from sessioncompress.core.text import counted, joined, quote
-from sessioncompress.errors import Damaged, Refused
+from sessioncompress.errors import Damaged, Refused, SessionCompressError
 from sessioncompress.formats.base import Format
 from sessioncompress.formats.values import entry_of
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.reading import left_by, row_of
-from sessioncompress.store.journal import Journal
+from sessioncompress.store.journal import Journal, load
+from sessioncompress.store.layout import Store
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import InFrame, OriginalsReader
 from sessioncompress.store.records import CheckpointRecord, Dropped, LineRecord
@@ -504,6 +506,33 @@ def has_unknown_summary(session: OpenSession, journal: Journal) -> bool:
         if _HEAD in raw and any(each.say is Say.SUMMARY and each.text.startswith(HEAD) for each in said.said(entry)):
             has_summary = True
     return is_compacted and has_summary
+
+
+def refuse_if_dropped_elsewhere(
+    stored: reading.Stored, others: Iterable[Store], taking: Iterable[CheckpointRecord]
+) -> None:
+    """Raise Refused if another store has lines that left the session for one of these summaries, and this one does not.
+
+    Others who compact the same session write the same summary.
+    """
+    session, journal = stored.session, stored.journal
+    left = left_by(session, journal)
+    wanted = {each.lines for each in taking if not (each.dropped or left in journal.lifetime(each))}
+    for other in others if wanted else ():
+        has_them = False
+        # An unreadable store has nothing to bring back.
+        with suppress(SessionCompressError):
+            theirs = load(other.journal)
+            records = [each for each in theirs.checkpoints if each.dropped and each.lines in wanted]
+            there = WithoutCheckpoints(session, theirs, other.originals, None, records)
+            has_them = bool(there.stuck) or any(each.dropped for each in there.taken)
+        if has_them:
+            raise Refused(
+                f"lines left the session for its summary, and only another store has them, {other.journal}",
+                where=session.path,
+                remedy="If you trust that one, move the one in use away "
+                f"({stored.store.journal} and the originals next to it), and run again. Else move that one away.",
+            )
 
 
 def refuse_if_compacted(stored: reading.Stored, elsewhere: str = "") -> None:

@@ -24,6 +24,7 @@ from sessioncompress.operations.checkpoints import (
     before_all,
     has_unknown_summary,
     refuse_if_compacted,
+    refuse_if_dropped_elsewhere,
 )
 from sessioncompress.operations.matching import has_words, lacks, original_of
 from sessioncompress.operations.verify import ChangedLine, Since, since_runs, told_of
@@ -208,6 +209,8 @@ class _Exactly(Restoring):
         form = reading.format_of(session) if any(not each.removed for each in taking) else None
         since = since_runs(self.stored)
         before = WithoutCheckpoints(session, journal, originals, form, taking)
+        others = OtherStores(session.path, self.store, backups_of(session.path, self.policy))
+        refuse_if_dropped_elsewhere(self.stored, others.stores, before.taken)
         # Lines of a checkpoint are removed with it.
         found = RewrittenLines(journal, before.pieces()) if before.taken else since.rewritten
         swaps = found if runs is None else self._of_runs(runs, found, since)
@@ -241,7 +244,6 @@ class _Exactly(Restoring):
         copied = "" if before.altered else before.copied
         markers = self._markers(since)
         said = joined(inexact, not_there(since.gone), changed, in_merge, copied, summary, markers)
-        others = OtherStores(session.path, self.store, backups_of(session.path, self.policy))
         if not swaps and not before.taken:
             none = text.ALREADY_BUT if markers or copied else text.ALREADY
             none = "nothing more can be restored" if inexact else none

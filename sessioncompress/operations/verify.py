@@ -24,6 +24,7 @@ from sessioncompress.operations.checkpoints import (
     WithoutCheckpoints,
     before_all,
     refuse_if_compacted,
+    refuse_if_dropped_elsewhere,
     with_removed,
 )
 from sessioncompress.operations.matching import identity, lacks, of_another, original_of
@@ -266,6 +267,9 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         elsewhere = others.known(pieces_of(session.reader, session.size))
         refuse_if_compacted(stored, text.elsewhere(elsewhere))
         before_all(session, journal, store.originals).refuse_if_stuck()
+        if others.stores:
+            standing = WithoutCheckpoints(session, journal, store.originals, None, journal.checkpoints)
+            refuse_if_dropped_elsewhere(stored, others.stores, standing.taken)
         since = since_runs(stored)
         # Lines moved out of the session for a summary were read with it.
         checked = _originals(session, store, journal, since.rewritten) + journal.left

@@ -463,3 +463,20 @@ def test_a_summary_of_both_does_not_tell_whose_session_it_is(
     assert (verified.exit_code, "all good" in verified.output) == (0, True)
     run("restore", path)
     assert path.read_bytes() == ORIGINAL
+
+
+def test_no_summary_goes_whose_lines_only_another_store_brings_back(tmp_path: Path) -> None:
+    """Another machine's folder is not asked first; what to move away is said."""
+    path = compacted_by_others(tmp_path, (), "restore", "100")
+    other = copied(plain_in(path), hidden_in(path, "local-00000000"))
+    for file in (plain_in(path).journal, plain_in(path).originals):
+        file.unlink()
+    assert store_in(path).is_ours
+    before = path.read_bytes()
+    for command in (("verify",), ("restore", "--dry-run"), ("restore",)):
+        refused = invoke(*command, path)
+        assert (refused.exit_code, path.read_bytes()) == (4, before)
+        assert f"only another store has them, {other.journal}" in refused.stderr
+    shutil.move(store_in(path).folder, tmp_path / "away")
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
