@@ -180,6 +180,7 @@ _MOST_REFS = 8
 ALREADY = "no line in it is rewritten"
 ALREADY_BUT = "no line that its journal knows is rewritten"
 NONE_STORED = "no originals are stored"
+_FROM_MARKERS = ": if you trust that one, 'restore --from-markers' uses it, too"
 CHANGED_SINCE = "it was changed since the last run, not only appended to"
 
 
@@ -201,11 +202,10 @@ def older(number: int) -> str:
     return f"{lines} of no run in its store: {why}, or somebody edited the marker" if number else ""
 
 
-def elsewhere(lines: Mapping[Any, int]) -> str:
-    """Write which other stores know lines that the one in use does not; "" if there are none."""
+def elsewhere(lines: Mapping[Any, int], way: str = _FROM_MARKERS) -> str:
+    """Write which other stores know lines that the one in use does not, and how to use them; "" if there are none."""
     return "; ".join(
-        f"{counted(number, 'line is', 'lines are')} known only to its other store, {printable(str(journal))}: if you "
-        "trust that one, 'restore --from-markers' uses it, too"
+        f"{counted(number, 'line is', 'lines are')} known only to its other store, {printable(str(journal))}{way}"
         for journal, number in lines.items()
         if number
     )

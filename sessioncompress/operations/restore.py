@@ -249,6 +249,9 @@ class _Exactly(Restoring):
             none = "nothing more can be restored" if inexact else none
             none = none if runs is None else f"nothing that the run {self.run} did is left in it"
             known = others.known(before.pieces()) if runs is None else {}
+            if any(known.values()):
+                # No marker names what a summary of another store removed, so only that store helps.
+                refuse_if_compacted(self.stored, text.elsewhere(known, way=""))
             done = self.stats(Status.UNCHANGED, none)
         else:
             self._refuse_if_less(before)
@@ -257,8 +260,12 @@ class _Exactly(Restoring):
             known = others.known()
         # Even if these runs are undone, a run recorded in another store may not be.
         elsewhere = text.elsewhere(known)
-        is_exact = not (inexact or elsewhere)
-        return replace(done, reason=joined(done.reason, elsewhere, said), changed=since.changed, exact=is_exact)
+        return replace(
+            done,
+            reason=joined(done.reason, elsewhere, said),
+            changed=since.changed,
+            exact=not (inexact or elsewhere),
+        )
 
     def _never_compressed(self) -> RestoreStats:
         reading.refuse_unless_session(self.session)

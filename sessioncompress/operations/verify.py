@@ -265,7 +265,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             relatives.refuse_if_marked(stored, policy)
         others = OtherStores(session.path, store, backups_of(session.path, policy))
         elsewhere = others.known(pieces_of(session.reader, session.size))
-        refuse_if_compacted(stored, text.elsewhere(elsewhere))
+        refuse_if_compacted(stored, text.elsewhere(elsewhere, way=""))
         before_all(session, journal, store.originals).refuse_if_stuck()
         if others.stores:
             standing = WithoutCheckpoints(session, journal, store.originals, None, journal.checkpoints)

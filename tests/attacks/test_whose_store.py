@@ -480,3 +480,24 @@ def test_no_summary_goes_whose_lines_only_another_store_brings_back(tmp_path: Pa
     shutil.move(store_in(path).folder, tmp_path / "away")
     run("restore", path)
     assert path.read_bytes() == ORIGINAL
+
+
+def test_restore_says_as_verify_does_which_store_has_an_unknown_summary(tmp_path: Path) -> None:
+    """No marker tells what left the session for it, so --from-markers would do nothing."""
+    mine, path = repository(tmp_path, ORIGINAL)
+    mine.commit()
+    theirs = mine.clone(tmp_path / "theirs").folder / path.name
+    (config := tmp_path / "small.json").write_bytes(SMALL)
+    run(*COMPRESS, path)
+    with user_of(tmp_path / "state"):
+        run("compact", "--config", config, "--keep-tokens", "100", "--drop-dead", theirs)
+        other = copied(store_in(theirs), hidden_in(path, "local-00000000"))
+    path.write_bytes(theirs.read_bytes())
+    verified, restored = invoke("verify", path), invoke("restore", path)
+    assert (verified.exit_code, restored.exit_code) == (4, 4)
+    assert verified.stderr == restored.stderr
+    assert f"known only to its other store, {other.journal}" in restored.stderr
+    assert "--from-markers" not in restored.stderr
+    shutil.move(store_in(path).folder, tmp_path / "away")
+    run("restore", path)
+    assert path.read_bytes() == ORIGINAL
