@@ -385,6 +385,9 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
         what, state = "it may need its originals when it comes back", "Nothing was deleted."
         raise Refused(what, where=path, state=state, remedy=back)
     known = [(each, _journal(each, only)) for each in reversed(places)]
+    for place, journal in known:
+        if only.gone and journal:
+            damage.refuse_unless_whole(place, journal)
     first = known[0][1]
     dropped = first.left if first else 0
     number = sum(len(_stored(each, journal)) + (journal.left if journal else 0) for each, journal in known)

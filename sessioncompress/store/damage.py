@@ -12,7 +12,7 @@ from sessioncompress.core.text import counted, quote
 from sessioncompress.errors import Damaged, Unreadable, failing
 from sessioncompress.store import disk, git, originals
 from sessioncompress.store.journal import Journal, one_side
-from sessioncompress.store.layout import Store, session_of
+from sessioncompress.store.layout import Store, session_of, size_of
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import (
     FRAME_BYTES,
@@ -58,13 +58,7 @@ def or_from_git(path: Path, what: str = "it") -> str:
 
 def refuse_if_changed(store: Store, journal: Journal) -> None:
     """Raise Damaged if a bit of journal or originals has changed; FileFailed if the originals can't be read."""
-    if journal.broken:
-        raise Damaged(
-            "what a run wrote to the journal has changed",
-            where=store.journal,
-            line=journal.broken,
-            remedy="Put the journal back from a backup. Until then restore compares every line with its SHA-256.",
-        )
+    _refuse_if_broken(store, journal)
     if journal.blobs and (lost := git.out_of_reach(journal.blobs, store.work.parent / session_of(store.journal).name)):
         what = f"originals are in {counted(len(lost), 'git blob', 'git blobs')} of no commit that HEAD comes from"
         still = "Until git deletes them here, 'sessioncompress restore' gives them back."
@@ -79,6 +73,45 @@ def refuse_if_changed(store: Store, journal: Journal) -> None:
                 what = f"what a run wrote to bytes {start:,} to {end:,} has changed"
                 remedy = "Put the file back from a backup."
                 raise Damaged(what, where=store.originals, remedy=remedy)
+
+
+def _refuse_if_broken(store: Store, journal: Journal) -> None:
+    if journal.broken:
+        raise Damaged(
+            "what a run wrote to the journal has changed",
+            where=store.journal,
+            line=journal.broken,
+            remedy="Put the journal back from a backup. Until then restore compares every line with its SHA-256.",
+        )
+
+
+def refuse_if_no_journal(store: Store) -> None:
+    """Raise Damaged if there are originals without a journal."""
+    if not size_of(store.originals) or os.path.lexists(store.journal):
+        return
+    remedy = (
+        f"Put {store.journal.name} back from a backup{or_from_git(store.journal)}. Without it "
+        f"'zstd -dc {quote(store.originals.name)}' still prints the originals; then move "
+        "them away, or 'sessioncompress forget' deletes them."
+    )
+    what = "the journal of these originals is missing"
+    raise Damaged(what, where=store.originals, remedy=remedy)
+
+
+def refuse_unless_whole(store: Store, journal: Journal) -> None:
+    """Raise Damaged unless both files of a store end where its last run left them.
+
+    For a store without its session: nothing else shows whether a run was killed, or the record of one was lost.
+    """
+    refuse_if_no_journal(store)
+    _refuse_if_broken(store, journal)
+    sizes = (size_of(store.originals) or 0, size_of(store.journal) or 0)
+    if sizes[0] < journal.lengths.originals:
+        raise too_short(store.originals, sizes[0], journal.lengths.originals)
+    if sizes != journal.lengths:
+        what = "either it has lost the record of a run, or a run was killed"
+        remedy = "If it lost a record, put it back from a backup. If not, 'sessioncompress forget' deletes both files."
+        raise Damaged(what, where=store.journal, state="Nothing was deleted.", remedy=remedy)
 
 
 def refuse_if_of_another(store: Store, journal: Journal) -> None:

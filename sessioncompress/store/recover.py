@@ -48,16 +48,9 @@ def _refuse_if_needed(session: OpenSession, store: Store, lengths: Lengths, *, s
     originals, journal = size_of(store.originals) or 0, size_of(store.journal)
     if Lengths(originals, journal or 0) == lengths and not (originals and journal is None):
         return
-    from sessioncompress.store.damage import any_readable, or_from_git, refuse_if_of_another, too_short
+    from sessioncompress.store.damage import any_readable, refuse_if_no_journal, refuse_if_of_another, too_short
 
-    if originals and journal is None:
-        remedy = (
-            f"Put {store.journal.name} back from a backup{or_from_git(store.journal)}. Without it "
-            f"'zstd -dc {quote(store.originals.name)}' still prints the originals; then move "
-            "them away, or 'sessioncompress forget' deletes them."
-        )
-        what = "the journal of these originals is missing"
-        raise Damaged(what, where=store.originals, remedy=remedy)
+    refuse_if_no_journal(store)
     loaded = None
     if originals != lengths.originals:
         # Whoever needs its contents reports that it can't be read.

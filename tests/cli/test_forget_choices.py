@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from sessioncompress.operations.forget import Only, forget_session, kept_of
 from sessioncompress.operations.restore import restore_session
-from sessioncompress.store.layout import FOLDER, store_in
+from sessioncompress.store.layout import FOLDER, Store, store_in
 from sessioncompress.store.recover import sweep
 from tests.support.build import PiSession
 from tests.support.runs import EAGER, HOMES, compress, fixture, invoke, snapshot, write
@@ -181,18 +181,49 @@ def test_a_session_that_is_packed_meanwhile(folder: Path) -> None:
     assert files.originals.exists()
 
 
-@pytest.mark.parametrize("harm", ["the journal is cut", "no journal"])
-def test_what_is_damaged_goes_by_no_option(folder: Path, harm: str) -> None:
-    journal = store_in(folder / "c.jsonl").journal
-    journal.write_bytes(b'{"type":"run"}\n')
-    if harm == "no journal":
-        journal.unlink()
-    for option in (["--older-than", "0d"], ["--max-size", "0KB"], ["--unneeded"]):
-        assert run(*option, folder).exit_code == 5
-        assert "c.jsonl" in held(folder)
-    assert held(folder) == ["c.jsonl"]
-    assert run(folder).exit_code in (0, 4)
-    assert held(folder) == []
+def _cut(path: Path, size: int) -> None:
+    path.write_bytes(path.read_bytes()[:size])
+
+
+def _last_bit(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:-40] + bytes([content[-40] ^ 1]) + content[-39:])
+
+
+HARMS: dict[str, Callable[[Store], object]] = {
+    "no journal": lambda store: store.journal.unlink(),
+    "an empty journal": lambda store: _cut(store.journal, 0),
+    "half a line of the journal": lambda store: _cut(store.journal, 30),
+    "all but the end of the journal": lambda store: _cut(store.journal, -100),
+    "a journal that is none": lambda store: store.journal.write_bytes(b'{"type":"run"}\n'),
+    "no originals": lambda store: store.originals.unlink(),
+    "half the originals": lambda store: _cut(store.originals, -100),
+}
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["the session is there", "the session is gone"])
+@pytest.mark.parametrize("harm", HARMS)
+def test_what_is_damaged_goes_by_no_option(folder: Path, harm: str, is_there: bool) -> None:
+    """Another session may need it, or the rest of it may come back; the user may name it."""
+    HARMS[harm](store := store_in(folder / "c.jsonl"))
+    left = [each.name for each in store.folder.glob("c.jsonl*")]
+    options = [["--older-than", "0d"], ["--max-size", "0KB"], ["--unneeded"]]
+    if not is_there:
+        (folder / "c.jsonl").unlink()
+        options = [["--gone"], ["--gone", "--max-size", "0KB"]]
+    for option in options:
+        assert run(*option, folder).exit_code == 5, option
+        assert [each.name for each in store.folder.glob("c.jsonl*")] == left
+    assert run(folder / "c.jsonl").exit_code in (0, 4)
+    assert not any(store.folder.glob("c.jsonl*"))
+
+
+@pytest.mark.parametrize("harm", [_last_bit, lambda journal: journal.write_bytes(journal.read_bytes() + b"{")])
+def test_of_what_is_gone_nothing_else_tells_what_a_journal_lost(folder: Path, harm: Callable[[Path], object]) -> None:
+    (folder / "c.jsonl").unlink()
+    harm(store_in(folder / "c.jsonl").journal)
+    assert run("--gone", folder).exit_code == 5
+    assert held(folder) == list(NAMES)
 
 
 @pytest.mark.parametrize("why", ["open", "tail"])
