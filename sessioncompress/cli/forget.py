@@ -114,7 +114,7 @@ class Forget(SessionCommand[ForgetStats]):
             if given.gone and not self.chosen.is_one:
                 found = [each for each in found if each.error is not None or not os.path.lexists(each.path)]
             paths = [each.path for each in found if each.error is None and each.remote is None]
-            self.kept = kept_of(paths, self.policies.of, only, given.max_size)
+            self.kept = kept_of(paths, self.policies.of, only, given.max_size, self.chosen.paths)
         asks = not (self.chosen.yes or self.chosen.dry_run)
         self.handed |= {"deletes": self.chosen.yes and not self.chosen.dry_run, "only": only}
         done = self.each(found)

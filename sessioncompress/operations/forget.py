@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from sessioncompress.core.jsonl import pieces_of
 from sessioncompress.errors import Damaged, NotASession, Refused, SessionCompressError, UsageError, failed, failing
 from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.discover import discover
 from sessioncompress.pipeline.relatives import (
     State,
     Stranger,
@@ -107,11 +108,16 @@ _TICK_NS = 1_000_000_000
 
 
 def kept_of(
-    sessions: Iterable[Path], policy_of: Callable[[Path], Policy], only: Only, max_size: int | None
+    sessions: Iterable[Path],
+    policy_of: Callable[[Path], Policy],
+    only: Only,
+    max_size: int | None,
+    named: Sequence[Path] = (),
 ) -> dict[Path, str]:
     """Find which sessions keep their stores, without reading the sessions, and why.
 
-    A missing session need not be gone: it may have been moved, or be on another branch. With `max_size`, delete the
+    A missing session need not be gone: it may have been moved, or be on another branch. It is also searched for in the
+    files and folders that the user `named`. With `max_size`, delete the
     stores of the sessions that changed longest ago until the rest fits.
     """
     sessions = list(sessions)
@@ -119,7 +125,7 @@ def kept_of(
     if not only.gone:
         kept = dict.fromkeys(missing, _MOVED)
     else:
-        kept = dict.fromkeys(set(sessions).difference(missing), _IS_THERE) | _withheld(missing, policy_of)
+        kept = dict.fromkeys(set(sessions).difference(missing), _IS_THERE) | _withheld(missing, policy_of, named)
     if max_size is None:
         return kept
     weights = {each: _weight(each, policy_of(each)) for each in sessions}
@@ -143,7 +149,7 @@ def _weight(session: Path, policy: Policy) -> tuple[float, int]:
     return 0, 0
 
 
-def _withheld(missing: Iterable[Path], policy_of: Callable[[Path], Policy]) -> dict[Path, str]:
+def _withheld(missing: Iterable[Path], policy_of: Callable[[Path], Policy], named: Sequence[Path]) -> dict[Path, str]:
     """Find missing sessions that might return, with the reason."""
     places = {real_place(each): each for each in missing}
     found: dict[Path, str] = {}
@@ -157,7 +163,7 @@ def _withheld(missing: Iterable[Path], policy_of: Callable[[Path], Policy]) -> d
         for packed in packing.packed_around(around):
             if packed.place in places and packed.is_waiting:
                 found[places[packed.place]] = f"{_MISSING}, but packed; 'sessioncompress unpack' brings it back"
-    found |= _moved({place: path for place, path in places.items() if path not in found}, policy_of)
+    found |= _moved({place: path for place, path in places.items() if path not in found}, policy_of, named)
     for session in places.values():
         try:
             # Read only one name: the folder may hold thousands of files, with as many orphaned stores.
@@ -171,34 +177,35 @@ def _withheld(missing: Iterable[Path], policy_of: Callable[[Path], Policy]) -> d
     return found
 
 
-def _moved(places: Mapping[Path, Path], policy_of: Callable[[Path], Policy]) -> dict[Path, str]:
-    """Find sessions that are elsewhere: renamed in their folder, in a pack, or in an agent's folder."""
+def _moved(places: Mapping[Path, Path], policy_of: Callable[[Path], Policy], named: Sequence[Path]) -> dict[Path, str]:
+    """Find sessions that are elsewhere: in their own folder, in `named` paths, in a pack, or in an agent's folder."""
     from sessioncompress.operations.packed import packed_anywhere
     from sessioncompress.operations.sessions import Selection, Session, sessions
 
     around = {each.parent: path for each, path in places.items()}
-    ids: dict[str, Path] = {}
+    ids = set[tuple[str, Path]]()
     for folder_of, path in around.items():
         with suppress(OSError):
             for owner, store in stores_in(folder_of, backups_of(folder_of / path.name, policy_of(path))):
                 with suppress(SessionCompressError):
                     if owner in places:
-                        ids |= dict.fromkeys(journals.load(store.journal).session_ids, places[owner])
+                        ids |= {(name, places[owner]) for name in journals.load(store.journal).session_ids}
     if not ids:
         return {}
     there: dict[str, str] = {}
     packed: list[Packed] = []
+    files = [each.path for each in discover(named)]
     for folder_of in around:
         with suppress(OSError):
-            for entry in os.scandir(folder_of):
-                with suppress(SessionCompressError):
-                    if entry.is_file(follow_symlinks=False):
-                        there[reading.whose(Path(entry.path))[1].id] = entry.path
+            files += (Path(each.path) for each in os.scandir(folder_of) if each.is_file(follow_symlinks=False))
         packed += packing.packed_around(folder_of)
+    for each in files:
+        with suppress(SessionCompressError):
+            there[reading.whose(each)[1].id] = str(each)
     there |= {each.id: each.shown for each in sessions(Selection()) if isinstance(each, Session)}
     packed += (each for each in packed_anywhere() if isinstance(each, Packed))
     there |= {each.entry.id: f"{each.shown}, which is packed," for each in packed if each.is_packed}
-    return {path: f"{_MISSING}, and {there[name]} has its id; {_ANYWAY}" for name, path in ids.items() if name in there}
+    return {path: f"{_MISSING}, and {there[name]} has its id; {_ANYWAY}" for name, path in ids if name in there}
 
 
 def forget_session(

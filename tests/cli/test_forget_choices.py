@@ -145,6 +145,21 @@ def test_what_was_moved_is_not_gone(folder: Path) -> None:
     assert held(folder) == list(NAMES)
 
 
+@pytest.mark.parametrize("named", ["both", "above"])
+def test_what_was_moved_is_searched_for_in_all_that_was_named(folder: Path, tmp_path: Path, named: str) -> None:
+    """Two may have had its id."""
+    shutil.copy2(folder / "a.jsonl", folder / "copy.jsonl")
+    for each in (store_in(folder / "a.jsonl").folder).glob("a.jsonl*"):
+        shutil.copy2(each, each.with_name(each.name.replace("a.jsonl", "copy.jsonl")))
+    (folder / "copy.jsonl").unlink()
+    (other := tmp_path / "other").mkdir()
+    (folder / "a.jsonl").rename(other / "a.jsonl")
+    paths = (folder, other) if named == "both" else (tmp_path,)
+    said = run("--gone", *paths).stdout
+    assert f"2 kept: the session is missing, and {other / 'a.jsonl'} has its id" in said
+    assert held(folder) == list(NAMES)
+
+
 def test_of_what_is_gone_the_oldest(folder: Path) -> None:
     for name, days in zip(NAMES, (1, 100, 50), strict=True):
         (folder / name).unlink()

@@ -695,9 +695,10 @@ MUTANTS = (
         ("forget takes what changed meanwhile", "if session.stat.st_mtime > only.since:", "if False:"),
         (
             "a session that was moved is gone",
-            "found |= _moved({place: path for place, path in places.items() if path not in found}, policy_of)",
+            "found |= _moved({place: path for place, path in places.items() if path not in found}, policy_of, named)",
             "pass",
         ),
+        ("forget --gone does not look in the paths that it got", "discover(named)", "()"),
         ("a session in a pack is gone", "if packed.place in places and packed.is_waiting:", "if False:"),
         ("forget takes a session for gone", "if only != ANY and not only.gone:", "if False:"),
     ),
