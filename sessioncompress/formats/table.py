@@ -217,6 +217,7 @@ TABLE = (
             ("XDG_DATA_HOME", "~/.local/share", "opencode/opencode*.db"),
             ("XDG_DATA_HOME", "~/.local/share", "kilo/kilo*.db"),
             ("OPENCODE_DB", "", ""),
+            ("KILO_DB", "", ""),
         ),
     ),
     _AgentRow(

@@ -293,6 +293,13 @@ def test_the_list_and_the_options_find_them(path: Path) -> None:
     assert not any("sessioncompress show" in each for each in parts(path).values())
 
 
+@pytest.mark.parametrize("variable", ["OPENCODE_DB", "KILO_DB"])
+def test_one_that_a_variable_names_is_found(path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(path.parent / "empty"))
+    monkeypatch.setenv(variable, str(path))
+    assert len(json.loads(run("sessions", "--json").stdout)["sessions"]) == 2
+
+
 def test_commands_that_read_change_nothing(path: Path, tmp_path: Path) -> None:
     run("compress", path)
     before = rows_in(path)
