@@ -209,7 +209,9 @@ TABLE = (
         ("kilo", "kilocode"),
         "opencode.OpenCode",
         ("info", None),
-        _AgentWords("OpenCode", "1.18.34", "rows of its database, or Kilo's; or one JSON document, as exported"),
+        _AgentWords(
+            "OpenCode", "1.18.34; Kilo 7.7.9", "rows of its database, or Kilo's; or one JSON document, as exported"
+        ),
         keys=(b'"info"', b'"projectID"', b'"directory"'),
         compactions=(b'"type": "compaction"',),
         is_document=True,

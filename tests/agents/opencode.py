@@ -1,4 +1,4 @@
-"""Imports an exported session into the installed OpenCode, resumes it, and returns the request that it would have sent."""
+"""Imports an exported session into the installed OpenCode or Kilo, resumes it, and returns the request that it sends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.agents.installed import MODULES
 from tests.agents.replies import Reply
@@ -26,6 +26,24 @@ _CLIENTS = {
 """The clients whose data stand in a session, by the key under which they do: a resume with another leaves these out."""
 
 
+class Fork(NamedTuple):
+    """OpenCode, or a program made from it: its name, that of its command and folders, and its packages."""
+
+    called: str
+    folder: str
+    package: str
+    plugins: str
+
+    @property
+    def database(self) -> Path:
+        """Where the sessions lie, in a home."""
+        return Path("data", self.folder, f"{self.folder}.db")
+
+
+OPENCODE = Fork("OpenCode", "opencode", "opencode-*", "@opencode-ai/plugin")
+KILO = Fork("Kilo", "kilo", "@kilocode/cli-*", "@kilocode/plugin")
+
+
 class ResumeError(RuntimeError):
     """OpenCode did not send the request of a resumed session."""
 
@@ -35,10 +53,10 @@ EXPORTED = "exported.json"
 
 
 @cache
-def program(modules: Path = MODULES) -> Path | None:
-    """Return OpenCode's own program, which npm brings in a package for each platform."""
-    found = (path for path in sorted(modules.glob("opencode-*/bin/opencode")) if os.access(path, os.X_OK))
-    return next((path for path in found if path.parent.parent.name != "opencode-ai"), None)
+def program(modules: Path = MODULES, fork: Fork = OPENCODE) -> Path | None:
+    """Return the program itself, which npm brings in a package for each platform."""
+    found = sorted(modules.glob(f"{fork.package}/bin/{fork.folder}"))
+    return next((path for path in found if os.access(path, os.X_OK) and path.parent.parent.name != "opencode-ai"), None)
 
 
 def resume(session: Path, workdir: Path) -> Request:
@@ -55,7 +73,8 @@ def resume_often(
     auto: bool = False,
     first: Reply | None = None,
     prepare: Callable[[Path], None] = lambda home: None,
-    change: Callable[[Path], None] = lambda database: None,
+    change: Callable[[Path], object] = lambda database: None,
+    fork: Fork = OPENCODE,
 ) -> list[Request]:
     """Import a session, and resume it so often with one more prompt; return the requests that OpenCode sent.
 
@@ -66,31 +85,31 @@ def resume_often(
     document = json.loads(session.read_bytes())
     provider, model = _model(document)
     with StandIn(first=first) as stand_in:
-        home = make_home(workdir / "opencode-home")
+        home = make_home(workdir / "opencode-home", fork)
         prepare(home)
         config = config_for(_client(document), provider, model, stand_in.url)
         config["compaction"]["auto"] = auto
         config["provider"][provider]["models"][model]["limit"]["context"] = window
-        environment = environment_of(home, stand_in.url, config)
+        environment = environment_of(home, stand_in.url, config, fork)
         name = document["info"]["id"]
-        imported = _start(["import", str(session.absolute())], home, environment)
+        imported = _start(["import", str(session.absolute())], home, environment, fork)
         if imported.returncode or f"Imported session: {name}" not in imported.stdout:
-            raise ResumeError(f"OpenCode did not import: {(imported.stdout + imported.stderr)[-2000:]}")
-        change(home / "data/opencode/opencode.db")
+            raise ResumeError(f"{fork.called} did not import: {(imported.stdout + imported.stderr)[-2000:]}")
+        change(home / fork.database)
         start = ["run", "--session", name, "--model", f"{provider}/{model}", PROMPT]
-        runs = [_start(start, home, environment) for _ in range(times)]
+        runs = [_start(start, home, environment, fork) for _ in range(times)]
         if auto:
             # Into a file: through a pipe the agent writes no more than 128 KB.
             with (workdir / EXPORTED).open("wb") as file:
-                arguments = [str(program()), "export", name]
+                arguments = [str(program(fork=fork)), "export", name]
                 subprocess.run(arguments, cwd=home / "work", env=environment, stdout=file, check=True, timeout=SECONDS)
     failed = next((done for done in runs if done.returncode), None)
     if (len(stand_in.requests) != times + (first is not None) and not auto) or failed:
         sent = [request.path for request in stand_in.requests]
         said = f"exit {failed.returncode}: {(failed.stdout + failed.stderr)[-2000:]}" if failed else ""
-        raise ResumeError(f"OpenCode sent {sent} {said}")
+        raise ResumeError(f"{fork.called} sent {sent} {said}")
     if stand_in.strangers:
-        raise ResumeError(f"OpenCode wanted to reach {stand_in.strangers}")
+        raise ResumeError(f"{fork.called} wanted to reach {stand_in.strangers}")
     return stand_in.requests
 
 
@@ -142,38 +161,42 @@ def config_for(client: str, provider: str, model: str, url: str) -> dict[str, An
     }
 
 
-def make_home(home: Path) -> Path:
+def make_home(home: Path, fork: Fork = OPENCODE) -> Path:
     """Make a home folder: with no models but those of the session, and the package for plugins as if it were there."""
     shutil.rmtree(home, ignore_errors=True)
     (home / "work").mkdir(parents=True)
-    folder = home / "config" / "opencode"
+    folder = home / "config" / fork.folder
     (folder / "node_modules").mkdir(parents=True)
-    lock = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}
+    lock = {"packages": {"": {"dependencies": {fork.plugins: "*"}}}}
     (folder / "package-lock.json").write_text(json.dumps(lock))
     (home / "models.json").write_text("{}")
     return home
 
 
-def environment_of(home: Path, url: str, config: Mapping[str, Any]) -> dict[str, str]:
+def environment_of(home: Path, url: str, config: Mapping[str, Any], fork: Fork = OPENCODE) -> dict[str, str]:
     """Return a fresh environment; whatever would leave the machine goes to the stand-in, which notes it."""
     quiet = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "SHARE", "CLAUDE_CODE", "EXTERNAL_SKILLS")
+    name = fork.folder.upper()
     return {
         "PATH": os.defpath,
         "HOME": str(home),
         **{f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("DATA", "CONFIG", "CACHE", "STATE")},
-        **{f"OPENCODE_DISABLE_{what}": "1" for what in quiet},
-        "OPENCODE_CONFIG_CONTENT": json.dumps(config),
-        "OPENCODE_MODELS_PATH": str(home / "models.json"),
+        **{f"{name}_DISABLE_{what}": "1" for what in quiet},
+        "KILO_TELEMETRY_LEVEL": "off",
+        f"{name}_CONFIG_CONTENT": json.dumps(config),
+        f"{name}_MODELS_PATH": str(home / "models.json"),
         "HTTP_PROXY": url,
         "HTTPS_PROXY": url,
         "NO_PROXY": "127.0.0.1,localhost",
     }
 
 
-def _start(arguments: list[str], home: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    started = program()
+def _start(
+    arguments: list[str], home: Path, environment: Mapping[str, str], fork: Fork
+) -> subprocess.CompletedProcess[str]:
+    started = program(fork=fork)
     if started is None:
-        raise ResumeError("OpenCode is not installed")
+        raise ResumeError(f"{fork.called} is not installed")
     return subprocess.run(
         [str(started), *arguments],
         cwd=home / "work",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.agents.bodies import messages
 from tests.agents.checkpointing import said_in
 from tests.agents.compare import MARKER, differences
 from tests.agents.installed import need
+from tests.agents.opencode import Fork
 from tests.agents.sessions import (
     FIXTURES,
     LITTLE_PROTECTED,
@@ -34,6 +36,9 @@ from tests.support.runs import run
 CLEARED = "[Old tool result content cleared]"
 NOTES = "/tmp/notes.txt"
 TEXT = "\n".join(f"{number}: The gauge of the harbor reads {number * 37}." for number in range(1, 90))
+
+_NOW = re.compile(r"(?:Message time|Working directory): [^\\]+")
+"""What Kilo says below each prompt."""
 
 CORPUS_RUNS = [
     ("ses_00e640058ffe", "little"),  # chat completions, reasoning
@@ -136,30 +141,39 @@ def test_its_own_pruning_would_hide_our_previews(tmp_path: Path) -> None:
     assert not any(MARKER in each["content"] for each in results)
 
 
-def test_a_session_is_resumed_from_its_database(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fork", [opencode.OPENCODE, opencode.KILO], ids=lambda fork: fork.folder)
+def test_a_session_is_resumed_from_its_database(fork: Fork, tmp_path: Path) -> None:
     """As the rewritten export is; and after a restore the request is the original's, with each row as it was."""
-    need(opencode.program(), "OpenCode")
-    original, command = FIXTURES / "opencode.json", ("compress", "--force", "--preset", "archive")
-    found: list[Any] = []
-
-    def rewritten(path: Path) -> None:
-        run(*command, path)
-        assert rows(path)["event"] == []
+    need(opencode.program(fork=fork), fork.called)
+    original, archive = FIXTURES / "opencode.json", ("compress", "--force", "--preset", "archive")
+    found: list[bool] = []
 
     def restored(path: Path) -> None:
         before = rows(path)
-        run(*command, path)
+        run(*archive, path)
+        found.append(rows(path) == before)
         run("restore", path)
         found.append(rows(path) == before)
 
-    before, after, back = (
-        opencode.resume_often(original, tmp_path / name, 1, change=change)[0]
-        for name, change in (("one", lambda _: None), ("two", rewritten), ("three", restored))
+    changes: Sequence[Callable[[Path], object]] = (
+        lambda _: None,
+        lambda path: run("compress", "--force", path),
+        lambda path: run(*archive, path),
+        restored,
     )
-    assert differences(before.body, after.body, opencode.thoughts(original)) == []
-    assert after.size < before.size
+    folders = (tmp_path / str(number) for number in range(len(changes)))
+
+    def resumed_in(folder: Path, change: Callable[[Path], object]) -> Request:
+        (request,) = opencode.resume_often(original, folder, 1, change=change, fork=fork)
+        return replace(request, body=json.loads(_NOW.sub("", json.dumps(request.body))))
+
+    with ThreadPoolExecutor(2) as pool:
+        before, default, archived, back = pool.map(resumed_in, folders, changes)
+    for after in (default, archived):
+        assert differences(before.body, after.body, opencode.thoughts(original)) == []
+    assert archived.size < default.size < before.size
     assert differences(before.body, back.body) == []
-    assert found == [True]
+    assert found == [False, True]
 
 
 def test_a_summary_in_a_database_is_read(tmp_path: Path) -> None:
