@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,10 +57,16 @@ class Forget(SessionCommand[ForgetStats]):
     keeps = ("gone", "unneeded", "max_size")
 
     @staticmethod
-    def work(each: Each, deletes: bool, only: Only) -> ForgetStats:
+    def work(each: Each, deletes: bool, only: Only, named: Mapping[Path, Mapping[str, set[str]]]) -> ForgetStats:
         remote, size, number = each.found.remote, 0, 0
+        among = named.get(each.found.path.parent, {})
+        forgetting = partial(forget_session, each.path, each.policy, only=only)
+        if remote is not None:
+            from sessioncompress.operations.database import forks_of
+
+            forgetting = partial(forgetting, others=partial(forks_of, remote, among))
         try:
-            stats = forget_session(each.path, each.policy, dry_run=True, only=only)
+            stats = forgetting(dry_run=True)
         except UsageError:
             # A session missing from its database may have left only events.
             if remote is None:
@@ -73,7 +80,7 @@ class Forget(SessionCommand[ForgetStats]):
                 will_forget(remote)
                 forget_events(remote, unneeded=only.unneeded, dry_run=False)
         if stats.bytes_deleted and deletes:
-            stats = forget_session(each.path, each.policy, only=only)
+            stats = forgetting()
         lost = 0 if only.unneeded else number
         sums = {"bytes_deleted": size, "originals": number, "originals_lost": lost}
         return replace(stats, **{key: getattr(stats, key) + more for key, more in sums.items()})
@@ -116,7 +123,11 @@ class Forget(SessionCommand[ForgetStats]):
             paths = [each.path for each in found if each.error is None and each.remote is None]
             self.kept = kept_of(paths, self.policies.of, only, given.max_size, self.chosen.paths)
         asks = not (self.chosen.yes or self.chosen.dry_run)
-        self.handed |= {"deletes": self.chosen.yes and not self.chosen.dry_run, "only": only}
+        databases = {each.path.parent for each in found if each.error is None and each.remote and each.remote.is_row}
+        if databases:
+            from sessioncompress.operations.database import named_in
+        named = {each: named_in(each) for each in databases}
+        self.handed |= {"deletes": self.chosen.yes and not self.chosen.dry_run, "only": only, "named": named}
         done = self.each(found)
         asked = [each for each in done.results if asks and _status(each) == DELETED]
         if not asked:

@@ -21,11 +21,15 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from sessioncompress.core import marker
+from sessioncompress.core.model import Kind
+from sessioncompress.core.references import FEWEST_DIGITS
 from sessioncompress.core.text import quote
 from sessioncompress.errors import NOTHING_DONE, Damaged, SessionCompressError, SessionGone, UsageError, failing
 from sessioncompress.formats import table
 from sessioncompress.operations.sessions import Selection, Session, project_of
 from sessioncompress.pipeline.discover import Found, Remote, is_database
+from sessioncompress.pipeline.relatives import Stranger, believed, unnamed_in
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk
 from sessioncompress.store import journal as journals
@@ -278,6 +282,40 @@ def will_forget(remote: Remote) -> None:
     due = rows_of(Path(remote.url).parent) / _DUE
     with failing(due):
         disk.put(due, b"")
+
+
+def named_in(database: Path) -> Mapping[str, set[str]]:
+    """Read which sessions of a database name an original in a marker, by its first digits."""
+    found = defaultdict[str, set[str]](set)
+    with Database(database, writes=False) as opened:
+        for name, text in opened.holding(marker.PREFIX):
+            for each in marker.references(text):
+                found[each[:FEWEST_DIGITS]].add(name)
+    return found
+
+
+def forks_of(remote: Remote, among: Mapping[str, set[str]]) -> list[tuple[str, list[Stranger]]]:
+    """Find the other sessions with markers for a session's originals that their own stores lack.
+
+    These are its forks, or what was copied from it: no row tells of which session a fork is.
+    """
+    row, found = Path(remote.url), defaultdict[str, list[Stranger]](list)
+    for _, digest in chain.from_iterable(journal.references for journal in _journals(row)):
+        for name in among.get(digest[:FEWEST_DIGITS], set()) - {row.name}:
+            found[name].append(Stranger(digest, (b"", Kind.RESULT, "")))
+    for name in found:
+        for journal in map(believed, _journals(row.parent / name)):
+            found[name] = unnamed_in(journal, found[name])
+    return list(found.items())
+
+
+def _journals(row: Path) -> list[journals.Journal]:
+    """Load the readable journals of a session in a database."""
+    loaded = list[journals.Journal]()
+    for store in all_stores(lines_of(row)):
+        with suppress(SessionCompressError):
+            loaded.append(journals.load(store.journal))
+    return loaded
 
 
 def forget_events(remote: Remote, *, unneeded: bool, dry_run: bool) -> tuple[int, int]:

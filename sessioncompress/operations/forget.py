@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -103,6 +103,8 @@ class Only(NamedTuple):
 
 
 ANY = Only()
+Marked: TypeAlias = tuple[str, list[Stranger] | None]
+"""A session, and its markers whose originals its own stores lack; None if it can't be read."""
 _TICK_NS = 1_000_000_000
 """Longer than a clock tick of any file system."""
 
@@ -209,13 +211,18 @@ def _moved(places: Mapping[Path, Path], policy_of: Callable[[Path], Policy], nam
 
 
 def forget_session(
-    path: Path | str, policy: Policy = BALANCED, *, dry_run: bool = False, only: Only = ANY
+    path: Path | str,
+    policy: Policy = BALANCED,
+    *,
+    dry_run: bool = False,
+    only: Only = ANY,
+    others: Callable[[], Sequence[Marked]] = tuple,
 ) -> ForgetStats:
     """Delete a session's store; with `dry_run` only report what would be lost.
 
     The session stays unchanged, with markers whose originals are gone. An unreadable journal is deleted too. The
-    session may be missing if it has a store. Raises SessionCompressError, including NotASession for a file that isn't a
-    session and has no store.
+    session may be missing if it has a store. `others` finds other sessions in its database with foreign markers. Raises
+    SessionCompressError, including NotASession for a file that isn't a session and has no store.
     """
     path = Path(path)
     place = real_place(path)
@@ -226,7 +233,7 @@ def forget_session(
     copies = [each for each in there if each.pack.is_certain and (not each.is_packed or moves.is_as_packed(each))]
     kept = *(each.pack.shown for each in there if each not in copies), *packs.unreadable
     try:
-        done = _forget_store(path, policy, dry_run=dry_run, only=only)
+        done = _forget_store(path, policy, others, dry_run=dry_run, only=only)
     except UsageError:
         if all(each.is_waiting for each in there) or os.path.lexists(path):
             raise
@@ -262,15 +269,15 @@ class _Packs:
         return found
 
     @cached_property
-    def marked(self) -> Sequence[tuple[str, list[Stranger] | None]]:
-        """The packed sessions with the markers that their own journals don't know, or None if unreadable."""
+    def marked(self) -> Sequence[Marked]:
+        """The packed sessions with the markers that their own journals don't know."""
         from sessioncompress.operations.packed import each_packed
 
         def left(each: Packed, copy: Path) -> tuple[str, list[Stranger]]:
             with open_session(copy, writing=False) as session:
                 return f"{each.place.name} (packed)", left_to_others(session, store_in(copy))
 
-        found: list[tuple[str, list[Stranger] | None]]
+        found: list[Marked]
         found = [(f"{where}, which cannot be read,", None) for where in self.unreadable]
         among = chain.from_iterable(pack.waiting() for pack in self._packs if isinstance(pack, Pack))
         for outcome in each_packed(among, left):
@@ -294,13 +301,15 @@ def _read_packs(states: tuple[tuple[Path, State], ...]) -> _Packs:
     return _Packs(dict.fromkeys(root for root, _ in states))
 
 
-def _forget_store(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> ForgetStats:
+def _forget_store(
+    path: Path, policy: Policy, others: Callable[[], Sequence[Marked]], *, dry_run: bool, only: Only
+) -> ForgetStats:
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         if only != ANY and not only.gone:
             return ForgetStats(str(path), gone=True, kept=_MOVED)
-        return _forget_gone(path, policy, dry_run=dry_run, only=only)
+        return _forget_gone(path, policy, others, dry_run=dry_run, only=only)
     except OSError as error:
         raise failed(error, path) from error
     if only.gone:
@@ -310,7 +319,7 @@ def _forget_store(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> F
         journal = _journal(store, only)
         if journal and only != ANY:
             recover.check(session, store, journal.lengths)
-        done = _forget_open(session, store, journal, policy, dry_run=dry_run, only=only)
+        done = _forget_open(session, store, journal, policy, others, dry_run=dry_run, only=only)
         if done.kept:
             return done
         if not (done.bytes_deleted or done.links_kept):
@@ -322,7 +331,14 @@ def _forget_store(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> F
 
 
 def _forget_open(
-    session: OpenSession, store: Store, journal: journals.Journal | None, policy: Policy, *, dry_run: bool, only: Only
+    session: OpenSession,
+    store: Store,
+    journal: journals.Journal | None,
+    policy: Policy,
+    others: Callable[[], Sequence[Marked]],
+    *,
+    dry_run: bool,
+    only: Only,
 ) -> ForgetStats:
     """Forget an open session, which is locked unless this is a dry run."""
     if session.stat.st_mtime > only.since:
@@ -336,7 +352,7 @@ def _forget_open(
     if stored:
         # In a merge it is undecided which lines will remain, and so which originals exist elsewhere.
         reading.refuse_in_merge(session)
-        refer = _referring(session.path, known, policy)
+        refer = _referring(session.path, known, policy, others)
         for _, raw, whole in pieces_of(session.reader, session.size):
             if whole:
                 lost.discard(sha256(raw).digest())
@@ -372,7 +388,9 @@ def _needed(session: OpenSession, there: Sequence[Store], originals: int, refer:
     return ""
 
 
-def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> ForgetStats:
+def _forget_gone(
+    path: Path, policy: Policy, others: Callable[[], Sequence[Marked]], *, dry_run: bool, only: Only
+) -> ForgetStats:
     """Delete a missing session's store, but not late links that may be needed. Raises SessionCompressError."""
     path = real_place(path)
     store = store_of(path, policy)
@@ -398,7 +416,7 @@ def _forget_gone(path: Path, policy: Policy, *, dry_run: bool, only: Only) -> Fo
     first = known[0][1]
     dropped = first.left if first else 0
     number = sum(len(_stored(each, journal)) + (journal.left if journal else 0) for each, journal in known)
-    refer = _referring(path, known, policy) if number else ()
+    refer = _referring(path, known, policy, others) if number else ()
     if only.gone and refer:
         # It may have been moved within its folder.
         return ForgetStats(str(path), gone=True, kept=f"{_MISSING}, and {refer[0]} refers to its originals; {_ANYWAY}")
@@ -461,17 +479,21 @@ def _journal(store: Store, only: Only = ANY) -> journals.Journal | None:
 
 
 def _referring(
-    session: Path, known: Sequence[tuple[Store, journals.Journal | None]], policy: Policy
+    session: Path,
+    known: Sequence[tuple[Store, journals.Journal | None]],
+    policy: Policy,
+    others: Callable[[], Sequence[Marked]],
 ) -> tuple[str, ...]:
-    """List the sessions, including packed ones, with markers that refer to originals in these stores."""
-    own, packs, found = set[str](), _packs_above(session.parent), list[str]()
+    """List the sessions, also packed ones and those in its database, with markers that refer to these originals."""
+    own, found = set[str](), list[str]()
+    marked = [*_packs_above(session.parent).marked, *others()]
     with suppress(SessionCompressError):
         own.add(reading.whose(session)[1].id)
     for store, journal in known:
         ids = own.union(journal.session_ids if journal else ())
         found += referring(session, ids, store, journal, policy)
         # An unreadable session may have some.
-        found += [name for name, left in packs.marked if left is None or may_know(journal, left)]
+        found += [name for name, left in marked if left is None or may_know(journal, left)]
     return tuple(found)
 
 

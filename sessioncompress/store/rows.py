@@ -94,6 +94,12 @@ class Database:
         )
         return [each for each in listed if self.tables.name.fullmatch(each.id)]
 
+    def holding(self, held: str) -> Iterator[tuple[str, str]]:
+        """Yield the session and text of each row that holds a text."""
+        with self._failing():
+            for row in self._sql.execute(self.tables.holding, (held,)):
+                yield text(row[0]), text(row[1])
+
     def lines(self, session: str, *, adds: bool) -> tuple[list[bytes], int]:
         """Read the lines of a session at one moment, and its time of change in ns. Raises Refused."""
         if adds and self.tables.fixed:

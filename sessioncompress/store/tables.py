@@ -81,7 +81,8 @@ class Tables(NamedTuple):
 
     An unknown column would be lost with a deleted row. `name` matches session ids. `sessions` selects each session's
     id, project, title and time in ms, oldest first; `changed` selects the time of one, `sizes` the bytes of their rows.
-    `lines` yields the lines of a session, or raises Odd. `rows_in` finds the rows in lines. `statement` changes a row
+    `holding` selects the session and text of each row that holds a text. `lines` yields the lines of a session, or
+    raises Odd. `rows_in` finds the rows in lines. `statement` changes a row
     from one value to another if it is still unchanged. If that changes more than the row's text, `whole` selects the
     values to keep, as listed in `kept`. These raise Damaged, Refused. `fixed` is the reason why no line can be added,
     and `refusal` returns why we refuse a database; both may be empty.
@@ -95,6 +96,7 @@ class Tables(NamedTuple):
     sessions: str
     changed: str
     sizes: str
+    holding: str
     lines: Callable[[sqlite3.Connection, str], Iterator[bytes]]
     rows_in: Callable[[Iterable[bytes]], dict[Row, Value]]
     statement: Callable[[str, Row, Value | None, Value | None], Statement]
@@ -261,6 +263,7 @@ _OPENCODE = Tables(
         f"SELECT session_id, sum({length('data')}) FROM {table} GROUP BY 1"  # noqa: S608 - our names
         for table in _MESSAGES
     ),
+    "SELECT session_id, data FROM part WHERE instr(data, ?)",
     _messages,
     _rows_of_messages,
     _change_message,
@@ -370,6 +373,7 @@ _OPENCLAW = Tables(
     "SELECT updated_at FROM session_windows WHERE session_id = ?",
     f"SELECT session_id, sum(coalesce(event_utf8_bytes, {length('event_json')})) "  # noqa: S608 - our names
     "FROM transcript_events GROUP BY 1",
+    f"SELECT session_id, {_TEXT} FROM transcript_events WHERE instr({_TEXT}, ?)",  # noqa: S608 - our names
     _lines,
     _rows_of_lines,
     _change_line,

@@ -143,16 +143,22 @@ def with_picture(path: Path) -> None:
     execute(path, f"UPDATE part SET data = {state} WHERE id = ?", json.dumps([picture]), first)
 
 
-def test_a_fork_gets_its_originals_from_the_session_that_it_is_of(path: Path) -> None:
-    """OpenCode's forks have the previews, and new ids for all but the calls."""
-    with_picture(path)
-    before, fork = given(path, NAME), f"{NAME}f"
-    run("compress", path)
+def forked(path: Path) -> str:
+    """Fork the session as OpenCode does, and return the id."""
     others = "workspace_id, parent_id, directory, title, version, time_created, time_updated"
     execute(path, f"INSERT INTO session SELECT id || 'f', project_id, {others} FROM session WHERE id = ?", NAME)
     copied = "session_id || 'f', time_created, time_updated, data"
     for table, ids in (("message", "id || 'f'"), ("part", "id || 'f', message_id || 'f'")):
         execute(path, f"INSERT INTO {table} SELECT {ids}, {copied} FROM {table} WHERE session_id = ?", NAME)
+    return f"{NAME}f"
+
+
+def test_a_fork_gets_its_originals_from_the_session_that_it_is_of(path: Path) -> None:
+    """OpenCode's forks have the previews, and new ids for all but the calls."""
+    with_picture(path)
+    before = given(path, NAME)
+    run("compress", path)
+    fork = forked(path)
     assert given(path, fork) == given(path, NAME) != before
     result = run("restore", path / fork)
     assert result.exit_code == 4
@@ -444,6 +450,28 @@ def test_the_store_of_a_session_that_its_agent_deleted_is_forgotten(path: Path) 
     # It has events alone.
     assert run("forget", "--yes", path / other).exit_code == 0
     assert list(folder(path).rglob("*.zst")) == []
+
+
+def test_forget_names_the_forks_that_need_the_originals(path: Path) -> None:
+    """No row tells of which session a fork is, but its previews name what they stand for. So --unneeded keeps it."""
+    run("compress", path)
+    fork = forked(path)
+    said = " ".join(run("forget", "--dry-run", path / NAME).stdout.split())
+    assert f"1 session here refers to these originals: {fork}" in said
+    run("restore", path / NAME)
+    assert "others need it" in run("forget", "--unneeded", "--yes", path / NAME).stdout
+    for table in ("message", "part", "session"):
+        execute(path, f"DELETE FROM {table} WHERE {'id' if table == 'session' else 'session_id'} = ?", NAME)
+    assert f"{fork} refers to its originals" in " ".join(run("forget", "--gone", "--yes", path).stdout.split())
+    assert list(folder(path).rglob(f"{NAME}*"))
+
+
+def test_forget_names_no_session_that_has_the_originals_itself(path: Path) -> None:
+    """It was forked before the run, which replaced the same in both."""
+    fork = forked(path)
+    run("compress", path)
+    assert any("sessioncompress show" in row[-1] for row in rows_in(path)["part"] if row[2] == fork)
+    assert "refers" not in run("forget", "--dry-run", path / NAME).stdout
 
 
 UNKNOWN = {
