@@ -58,7 +58,7 @@ class Forget(SessionCommand[ForgetStats]):
 
     @staticmethod
     def work(each: Each, deletes: bool, only: Only, named: Mapping[Path, Mapping[str, set[str]]]) -> ForgetStats:
-        remote, size, number = each.found.remote, 0, 0
+        remote, size, number, outputs = each.found.remote, 0, 0, 0
         among = named.get(each.found.path.parent, {})
         forgetting = partial(forget_session, each.path, each.policy, only=only)
         if remote is not None:
@@ -73,16 +73,18 @@ class Forget(SessionCommand[ForgetStats]):
                 raise
             stats = ForgetStats(str(each.path), gone=True)
         if remote is not None and not stats.kept:
-            from sessioncompress.operations.database import forget_events, will_forget
+            from sessioncompress.operations.database import forget_events, forget_outputs, will_forget
 
             size, number = forget_events(remote, unneeded=only.unneeded, dry_run=True)
             if deletes and (size or stats.bytes_deleted):
                 will_forget(remote)
                 forget_events(remote, unneeded=only.unneeded, dry_run=False)
+            whole, outputs = forget_outputs(remote, among, dry_run=not deletes)
+            size += whole
         if stats.bytes_deleted and deletes:
             stats = forgetting()
         lost = 0 if only.unneeded else number
-        sums = {"bytes_deleted": size, "originals": number, "originals_lost": lost}
+        sums = {"bytes_deleted": size, "originals": number, "originals_lost": lost, "outputs": outputs}
         return replace(stats, **{key: getattr(stats, key) + more for key, more in sums.items()})
 
     def on_database(self, path: Path, rows: Sequence[Found]) -> DatabaseStats | None:

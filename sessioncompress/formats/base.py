@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from hashlib import sha256
@@ -193,6 +193,13 @@ class Format(ABC):
     def tools(self) -> frozenset[str]:
         """The agent's own tools, in lower case."""
         return frozenset({*self.reader.purposes, *self.other_tools.split()})
+
+    def outputs(self, entry: Entry) -> Iterator[tuple[str, str, str]]:
+        """Yield for each result, if the agent writes long ones to files: its id, its text, and the file or "".
+
+        The file is what the session names, so it may be anything.
+        """
+        yield from ()
 
     @abstractmethod
     def recognizes(self, head: Head) -> bool:

@@ -201,6 +201,12 @@ class OpenCode(base.Format):
         messages = head.entries if head.document is not None else head.entries[1:]
         return all(isinstance(each.get("info"), dict) and isinstance(each.get("parts"), list) for each in messages)
 
+    def outputs(self, entry: Entry) -> Iterator[tuple[str, str, str]]:
+        for _, part in values.parts(entry.get("parts")):
+            state = values.fields(part.get("state"))
+            file = values.fields(state.get("metadata")).get("outputPath")
+            yield values.text(part.get("id")), values.text(state.get("output")), values.text(file)
+
     def named(self, head: Head) -> Name:
         return base.name_of(*map(_header(head).get, ("id", "directory", "parentID")))
 

@@ -22,6 +22,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from sessioncompress.core import marker
+from sessioncompress.core.jsonl import parse
 from sessioncompress.core.model import Kind
 from sessioncompress.core.references import FEWEST_DIGITS
 from sessioncompress.core.text import quote
@@ -33,6 +34,7 @@ from sessioncompress.pipeline.relatives import Stranger, believed, unnamed_in
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk
 from sessioncompress.store import journal as journals
+from sessioncompress.store.damage import readable_lines
 from sessioncompress.store.folder import make_ours, refuse_linked_folder
 from sessioncompress.store.layout import (
     FOLDER,
@@ -54,6 +56,11 @@ T = TypeVar("T")
 
 _EVENTS = re.compile(r"(.+)\.(?:events|rows)-([1-9][0-9]{0,8})\.zst")
 """The name of a file with a session's events, or with rows before their change: the session's id and a number."""
+_OUTPUTS = "tool-output"
+"""The folder of the files that OpenCode and Kilo write too long outputs to, next to their database."""
+_OUTPUT = re.compile(r"\btool_[0-9A-Za-z]{1,64}+\b")
+_PIECE = 1000
+"""Bytes at both ends of such a file. The output in the session is one of its ends, with a note."""
 _DUE = "to-be-written-anew"
 _OPTIONS = {
     int(zstd.CompressionParameter.compression_level): 6,
@@ -285,13 +292,53 @@ def will_forget(remote: Remote) -> None:
 
 
 def named_in(database: Path) -> Mapping[str, set[str]]:
-    """Read which sessions of a database name an original in a marker, by its first digits."""
+    """Read which sessions of a database name an original in a marker, by its first digits, or a file of _OUTPUTS."""
     found = defaultdict[str, set[str]](set)
     with Database(database, writes=False) as opened:
         for name, text in opened.holding(marker.PREFIX):
             for each in marker.references(text):
                 found[each[:FEWEST_DIGITS]].add(name)
+        for name, text in opened.holding(_OUTPUTS):
+            for each in _OUTPUT.findall(text):
+                found[each].add(name)
     return found
+
+
+def forget_outputs(remote: Remote, among: Mapping[str, set[str]], *, dry_run: bool) -> tuple[int, int]:
+    """Delete the agent's files with all of an output that the session now has a preview of; return bytes and number.
+
+    The session only names them. So each must be this user's, in the agent's folder next to the database, begin or end
+    with a piece of the original, and be named by no other session in `among`.
+    """
+    row, found = Path(remote.url), dict[str, str]()
+    folder = rows_of(row.parent).parent.parent / _OUTPUTS
+    names = os.listdir(folder) if folder.is_dir() and not folder.is_symlink() else []
+    if there := {each for each in names if _OUTPUT.fullmatch(each) and among.get(each, set()) <= {row.name}}:
+        with Database(row.parent, writes=False) as opened:
+            form = table.format_named(opened.tables.agent)
+            lines = opened.lines(row.name, adds=False)[0] if opened.has(row.name) else []
+        now = {name: text for line in lines for name, text, _ in form.outputs(parse(line) or {})}
+        stored = chain.from_iterable(readable_lines(each.originals, 0) for each in all_stores(lines_of(row)))
+        was = chain.from_iterable(form.outputs(parse(line) or {}) for line in stored)
+        found = {Path(file).name: text for name, text, file in was if now.get(name) != text}
+    size = number = 0
+    for path in (folder / each for each in sorted(there & found.keys()) if _is_all_of(folder / each, found[each])):
+        size, number = size + path.stat().st_size, number + 1
+        if not dry_run:
+            with failing(path):
+                disk.remove(path)
+    return size, number
+
+
+def _is_all_of(path: Path, text: str) -> bool:
+    """Return True if a file of this user begins or ends with a piece of a text."""
+    with suppress(OSError, SessionCompressError), os.fdopen(open_file(path), "rb") as file:
+        status, content = os.fstat(file.fileno()), text.encode(errors="surrogatepass")
+        ends = [file.read(_PIECE)]
+        file.seek(max(0, status.st_size - _PIECE))
+        ends += [file.read(_PIECE)]
+        return status.st_uid == os.geteuid() and all(ends) and any(each in content for each in ends)
+    return False
 
 
 def forks_of(remote: Remote, among: Mapping[str, set[str]]) -> list[tuple[str, list[Stranger]]]:

@@ -64,8 +64,9 @@ class ForgetStats(Struct, frozen=True, rename="camel"):
     `gone` is set if the session no longer exists. `links_kept` late links stay because they are open for writing, hold
     lines that exist nowhere else, or were not made by this user's runs on this machine. `markers` in the session are
     unknown to every journal here: their store is elsewhere, or was deleted. `referring` names other sessions in the
-    folder, including packed ones, with markers that only these originals can expand. `packs` counts archives that still
-    held the session and its store after they were unpacked; they are rewritten without them. `packs_kept` stay and may
+    folder, including packed ones, with markers that only these originals can expand. `outputs` counts the agent's files
+    with all of an output of which the original has a piece. `packs` counts archives that still held the session and its
+    store after they were unpacked; they are rewritten without them. `packs_kept` stay and may
     still hold them: others may have made them, they can't be read, or what they hold was not unpacked. `kept` is the
     reason if nothing is deleted.
     """
@@ -79,6 +80,7 @@ class ForgetStats(Struct, frozen=True, rename="camel"):
     gone: bool = False
     links_kept: int = 0
     markers: int = 0
+    outputs: int = 0
     referring: tuple[str, ...] = ()
     packs: int = 0
     packs_kept: tuple[str, ...] = ()

@@ -253,6 +253,7 @@ def at_stake(stats: ForgetStats, *, done: bool = False) -> str:
     what = f"{kb(stats.bytes_deleted)} with {counted(stats.originals, 'original', 'originals')}"
     if stats.dropped:
         what += f" (among them {counted(stats.dropped, 'old line', 'old lines')} that compact moved out of the session)"
+    what += f" and {counted(stats.outputs, 'file', 'files')} of its agent with a whole output" if stats.outputs else ""
     refer = ""
     if number := len(stats.referring):
         refer = counted(number, "session here refers", "sessions here refer")

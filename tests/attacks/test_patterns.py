@@ -322,6 +322,7 @@ _WORST: dict[str, tuple[str, ...]] = {
     "store.tables._OPENCLAW_ID": ("0", "0_", "-"),
     "store.tables._OPENCODE_ID": ("ses_", "ses_0", "0"),
     "operations.database._EVENTS": (".events-1", ".rows-", ".zst", "1"),
+    "operations.database._OUTPUT": ("tool_", "tool_0", "0"),
 }
 """What makes each pattern look farthest, by its module and name (or by its module alone); repeated to the size."""
 

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from tests.support.runs import fixture
 
 EXPORT = fixture("opencode.json")
 NAME = json.loads(EXPORT)["info"]["id"]
+SENTINEL = "5e417ae1 is the harbor's gate"
+LONG = "\n".join(f"The gauge {number} reads {number * 37}." for number in range(400))
 
 
 @pytest.fixture
@@ -464,6 +466,70 @@ def test_forget_names_the_forks_that_need_the_originals(path: Path) -> None:
         execute(path, f"DELETE FROM {table} WHERE {'id' if table == 'session' else 'session_id'} = ?", NAME)
     assert f"{fork} refers to its originals" in " ".join(run("forget", "--gone", "--yes", path).stdout.split())
     assert list(folder(path).rglob(f"{NAME}*"))
+
+
+def with_output(path: Path, name: str = "tool-output/tool_f7a1") -> Path:
+    """Let a call write all of its output to a file, of which the session has the beginning."""
+    file = path.parent / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f"{LONG}{SENTINEL}\n")
+    call = next(row[0] for row in rows_in(path)["part"] if json.loads(row[-1])["type"] == "tool")
+    state = "json_set(data, '$.state.output', ?, '$.state.metadata.outputPath', ?)"
+    execute(
+        path, f"UPDATE part SET data = {state} WHERE id = ?", f"{LONG}\n\n...30 bytes truncated...", str(file), call
+    )
+    return file
+
+
+def test_forget_deletes_long_outputs_that_the_session_has_no_more(path: Path) -> None:
+    """They have more of what was replaced than the session had: no byte of it is left."""
+    with_output(path)
+    run("compress", path)
+    assert "1 file of its agent with a whole output" in run("forget", "--dry-run", path / NAME).stdout
+    result = run("forget", "--yes", path)
+    assert (result.exit_code, "whole output" in result.stdout) == (0, True), result.output
+    assert not any(SENTINEL.encode() in each.read_bytes() for each in path.parent.rglob("*") if each.is_file())
+
+
+def test_forget_of_a_session_that_its_agent_deleted_deletes_its_long_outputs(path: Path) -> None:
+    file = with_output(path)
+    run("compress", path)
+    for table in ("message", "part", "session"):
+        execute(path, f"DELETE FROM {table} WHERE {'id' if table == 'session' else 'session_id'} = ?", NAME)
+    run("forget", "--gone", "--yes", path)
+    assert not file.exists()
+
+
+def _aside(file: Path) -> None:
+    file.symlink_to(file.rename(file.parent.parent / "aside"))
+
+
+STAYS: dict[str, tuple[str, Callable[[Path, Path], object]]] = {
+    "with something else in it": ("tool-output/tool_f7a1", lambda path, file: file.write_text("Of another session.")),
+    "that a fork names": ("tool-output/tool_f7a1", lambda path, file: forked(path)),
+    "that is a link": ("tool-output/tool_f7a1", lambda path, file: _aside(file)),
+    "in a folder that is a link": ("tool-output/tool_f7a1", lambda path, file: _aside(file.parent)),
+    "with a name that the agent does not give": ("tool-output/tool_notes.txt", lambda path, file: None),
+    "elsewhere": ("tool_f7a1", lambda path, file: None),
+}
+
+
+@pytest.mark.parametrize(("name", "change"), STAYS.values(), ids=STAYS)
+def test_forget_leaves_a_file(path: Path, name: str, change: Callable[[Path, Path], object]) -> None:
+    """A session only names its files: a stranger's may name another's."""
+    file = with_output(path, name)
+    change(path, file)
+    run("compress", path / NAME)
+    assert "whole output" not in run("forget", "--yes", path / NAME).stdout
+    assert file.exists()
+
+
+def test_forget_leaves_a_long_output_that_the_session_still_has(path: Path) -> None:
+    file = with_output(path)
+    run("compress", path)
+    run("restore", path)
+    assert run("forget", "--yes", path).exit_code == 0
+    assert file.exists()
 
 
 def test_forget_names_no_session_that_has_the_originals_itself(path: Path) -> None:
