@@ -312,8 +312,8 @@ def forget_outputs(remote: Remote, among: Mapping[str, set[str]], *, dry_run: bo
     """
     row, found = Path(remote.url), dict[str, str]()
     folder = rows_of(row.parent).parent.parent / _OUTPUTS
-    names = os.listdir(folder) if folder.is_dir() and not folder.is_symlink() else []
-    if there := {each for each in names if _OUTPUT.fullmatch(each) and among.get(each, set()) <= {row.name}}:
+    there = {each for each in _names_in(folder) if _OUTPUT.fullmatch(each) and among.get(each, set()) <= {row.name}}
+    if there:
         with Database(row.parent, writes=False) as opened:
             form = table.format_named(opened.tables.agent)
             lines = opened.lines(row.name, adds=False)[0] if opened.has(row.name) else []
@@ -418,10 +418,15 @@ def _own_events(database: Path) -> defaultdict[str, dict[int, Path]]:
 def _event_files(folder: Path) -> defaultdict[str, dict[int, Path]]:
     """List the files with events in a folder, by session and number: the higher the number, the newer the file."""
     files = defaultdict[str, dict[int, Path]](dict)
-    names = os.listdir(folder) if folder.is_dir() and not folder.is_symlink() else []
-    for found in filter(None, map(_EVENTS.fullmatch, names)):
+    for found in filter(None, map(_EVENTS.fullmatch, _names_in(folder))):
         files[found[1]][int(found[2])] = folder / found[0]
     return files
+
+
+def _names_in(folder: Path) -> list[str]:
+    """List a folder, but nothing through a link."""
+    with failing(folder):
+        return os.listdir(folder) if folder.is_dir() and not folder.is_symlink() else []
 
 
 def _keep(database: Path, session: str, lines: Iterator[bytes], what: str = "events") -> Path | None:

@@ -86,6 +86,14 @@ MUTANTS = (
     *_in("operations/database.py", f"{_ROWS}::test_forget_leaves_no_secret_in_the_database")(
         ("forgotten bytes stay in the database", "shrink(path, always=True)", '""'),
     ),
+    *_in("operations/database.py", f"{_ROWS}::test_forget_leaves_a_file")(
+        ("a file that another session names is deleted", " and among.get(each, set()) <= {row.name}", ""),
+        ("a file with anything in it is deleted", "and any(each in content for each in ends)", ""),
+        ("files are deleted through a link", "folder.is_dir() and not folder.is_symlink()", "folder.is_dir()"),
+    ),
+    *_in("operations/database.py", f"{_ROWS}::test_forget_names_no_session_that_has_the_originals_itself")(
+        ("a session with its own originals needs others", "found[name] = unnamed_in(journal, found[name])", "pass"),
+    ),
     *_in("operations/database.py", f"{_ROWS}::test_a_database_is_compressed_and_every_row_comes_back")(
         ("events go before they are kept", "_keep(path, name, lines)", "_keep(path, name, iter(()))"),
     ),
