@@ -131,10 +131,11 @@ def failed(error: OSError, where: str | os.PathLike[str], state: str = NOT_CHANG
 
 
 def _closed(*paths: str | os.PathLike[str]) -> str:
-    """Return the first folder of these files in which this user can't create or replace them, or empty."""
-    for path in paths:
+    """Return the first folder among these, or of them, in which this user can't create or replace files, or empty."""
+    for each in paths:
+        path = os.fspath(each)
         is_unreadable = os.path.isfile(path) and not os.access(path, os.R_OK)  # noqa: PTH113 - raises nothing
-        folder = os.path.dirname(os.fspath(path))  # noqa: PTH120
+        folder = path if os.path.isdir(path) else os.path.dirname(path)  # noqa: PTH112, PTH120 - as above
         if os.path.isdir(folder) and not (is_unreadable or os.access(folder, os.W_OK)):  # noqa: PTH112
             return folder
     return ""
