@@ -138,7 +138,8 @@ class Chosen(NamedTuple):
     def _rows(self, search: Search) -> Iterator[Found]:
         """Yield the sessions in databases. Any search other than discover() wants only those with stores."""
         named = [each for each in self.paths if names_rows(each)]
-        named += [each for path in self.paths if is_folder(path) for each in table.databases_in(path)]
+        for path in filter(is_folder, self.paths):
+            named += [each for each in table.databases_in(path) if not is_folder(each)]
         if not (named or self.by_options):
             return
         from sessioncompress.operations import database

@@ -193,7 +193,10 @@ def folders(folder: Path, globs: Globs = EVERYTHING) -> Iterator[tuple[Path, str
 
 
 def _walked(folder: Path, globs: Globs, failed: Callable[[OSError], None]) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield each folder with the path prefix of its contents and its file names."""
+    """Yield each folder with the path prefix of its contents and its file names. Our own have no sessions."""
+    if FOLDER in Path(os.path.realpath(folder)).parts:
+        # In the folder of a database's stores, all of its sessions would seem to be missing.
+        return
     for here, folders, names in os.walk(folder, onerror=failed):
         below = "" if here == str(folder) else Path(here).relative_to(folder).as_posix() + "/"
         folders[:] = sorted(name for name in folders if name not in NEVER and not globs.leaves(below + name))

@@ -454,6 +454,16 @@ def test_the_store_of_a_session_that_its_agent_deleted_is_forgotten(path: Path) 
     assert list(folder(path).rglob("*.zst")) == []
 
 
+def test_no_session_is_searched_for_in_our_own_folders(path: Path) -> None:
+    """The sessions of a database that is there would seem to be gone."""
+    run("compress", path)
+    before = {each: each.read_bytes() for each in folder(path).rglob("*") if each.is_file()}
+    for each in (folder(path), folder(path).parent, folder(path) / ".sessioncompress"):
+        result = run("forget", "--gone", "--yes", each)
+        assert (result.exit_code, "no matching sessions" in result.stderr) == (0, True)
+    assert {each: each.read_bytes() for each in folder(path).rglob("*") if each.is_file()} == before
+
+
 def test_forget_names_the_forks_that_need_the_originals(path: Path) -> None:
     """No row tells of which session a fork is, but its previews name what they stand for. So --unneeded keeps it."""
     run("compress", path)

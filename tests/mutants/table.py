@@ -86,6 +86,9 @@ MUTANTS = (
     *_in("operations/database.py", f"{_ROWS}::test_forget_leaves_no_secret_in_the_database")(
         ("forgotten bytes stay in the database", "shrink(path, always=True)", '""'),
     ),
+    *_in("pipeline/discover.py", f"{_ROWS}::test_no_session_is_searched_for_in_our_own_folders")(
+        ("sessions in our own folders are gone", "if FOLDER in Path(os.path.realpath(folder)).parts:", "if False:"),
+    ),
     *_in("operations/database.py", f"{_ROWS}::test_forget_leaves_a_file")(
         ("a file that another session names is deleted", " and among.get(each, set()) <= {row.name}", ""),
         ("a file with anything in it is deleted", "and any(each in content for each in ends)", ""),
