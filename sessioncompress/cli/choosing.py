@@ -67,6 +67,8 @@ class Chosen(NamedTuple):
     verbose: bool = False
     places: RemoteSessions | None = None
     reads_packed: bool = False
+    is_one: bool = False
+    """True if the user named one file that isn't an archive of several, judged before the work changes any."""
 
     @property
     def urls(self) -> Sequence[str]:
@@ -92,13 +94,6 @@ class Chosen(NamedTuple):
     def may_ask(self) -> bool:
         """True if a change needs confirmation and a user at a terminal can answer."""
         return options.may_be_asked() and not (self.yes or self.rehearses)
-
-    @property
-    def is_one(self) -> bool:
-        """True if the user named one file that isn't an archive of several."""
-        if self.urls:
-            return len(self.urls) == 1 and self.urls[0].endswith((".jsonl", ".json"))
-        return len(self.paths) == 1 and not any(each(self.paths[0]) for each in (is_folder, is_archive, is_database))
 
     def typed(self, backup_dir: Path | None = None, config: Path | None = None) -> str:
         """Return shell arguments that choose the same sessions again."""
@@ -177,6 +172,12 @@ class Chosen(NamedTuple):
         return Selection(self.agent, self.project, self.older_than, Globs(self.include, self.exclude))
 
 
+def _is_one(chosen: Chosen) -> bool:
+    if chosen.urls:
+        return len(chosen.urls) == 1 and chosen.urls[0].endswith((".jsonl", ".json"))
+    return len(chosen.paths) == 1 and not any(each(chosen.paths[0]) for each in (is_folder, is_archive, is_database))
+
+
 def _is_packed(path: Path) -> bool:
     """True if a path is an archive, or if its session is packed. Commands that read packs find it there."""
     if os.path.lexists(path):
@@ -224,6 +225,7 @@ def chosen(values: dict[str, Any], *, packed: bool, or_all: bool) -> Chosen:
         from sessioncompress.operations.cloud import RemoteSessions
 
         made = made._replace(paths=(), places=RemoteSessions(remote))
+    made = made._replace(is_one=_is_one(made))
     some = bool(made.agent is not None or made.project is not None or made.everything)
     named = made.paths or remote
     if not (named or some or or_all):
