@@ -19,6 +19,7 @@ from sessioncompress.pipeline.discover import (
     Found,
     Globs,
     Search,
+    databases_with_store,
     discover,
     is_database,
     is_folder,
@@ -132,14 +133,14 @@ class Chosen(NamedTuple):
 
     def _rows(self, search: Search) -> Iterator[Found]:
         """Yield the sessions in databases. Any search other than discover() wants only those with stores."""
-        named = [each for each in self.paths if names_rows(each)]
+        named, stores = [each for each in self.paths if names_rows(each)], search is not discover
         for path in filter(is_folder, self.paths):
-            named += [each for each in table.databases_in(path) if not is_folder(each)]
+            there = [each for each in table.databases_in(path) if not is_folder(each)]
+            named += dict.fromkeys(there + (databases_with_store(path) if stores else []))
         if not (named or self.by_options):
             return
         from sessioncompress.operations import database
 
-        stores = search is not discover
         if self.by_options:
             yield from database.selected(self.selection, stores=stores)
         for path in named:

@@ -19,7 +19,7 @@ from sessioncompress.cli.tables import echo_wrapped, is_seen, shown, wrapped
 from sessioncompress.core import process
 from sessioncompress.core.text import counted, kb
 from sessioncompress.errors import Refused, SessionGone, UsageError
-from sessioncompress.operations.forget import ForgetStats, Only, forget_session, kept_of
+from sessioncompress.operations.forget import ForgetStats, Only, forget_session, kept_of, kept_rows
 from sessioncompress.operations.wording import at_stake, links_kept, packs_kept
 from sessioncompress.pipeline.discover import Found, Remote, names_rows
 from sessioncompress.policy.model import Policy
@@ -111,10 +111,10 @@ class Forget(SessionCommand[ForgetStats]):
         given, limited = self.given, self.given.max_size is not None or self.chosen.older_than is not None
         only = Only(given.gone, given.unneeded, time.time() if limited else math.inf)
         # The store of a session missing from its database may be deleted.
+        found = list(found)
+        lost = {each.path for each in found if isinstance(each.error, SessionGone) and names_rows(each.path)}
         found = [
-            replace(each, error=None, remote=Remote(each.shown, 0, 0, is_row=True))
-            if isinstance(each.error, SessionGone) and names_rows(each.path)
-            else each
+            replace(each, error=None, remote=Remote(each.shown, 0, 0, is_row=True)) if each.path in lost else each
             for each in found
         ]
         self.kept: dict[Path, str] = {}
@@ -124,6 +124,8 @@ class Forget(SessionCommand[ForgetStats]):
                 found = [each for each in found if each.error is not None or not os.path.lexists(each.path)]
             paths = [each.path for each in found if each.error is None and each.remote is None]
             self.kept = kept_of(paths, self.policies.of, only, given.max_size, self.chosen.paths)
+            if given.gone and lost:
+                self.kept |= kept_rows(lost, self.chosen.paths)
         asks = not (self.chosen.yes or self.chosen.dry_run)
         databases = {each.path.parent for each in found if each.error is None and each.remote and each.remote.is_row}
         if databases:

@@ -85,9 +85,10 @@ class PathKind(click.Path):
                 what = f"the working folder, which '{path}' begins from, no longer exists."
                 self.fail(f"{what} Change to another one, or name an absolute path.", param, ctx)
         if names_rows(path):
-            if self.takes_rows:
+            if not self.takes_rows:
+                self.fail(f"'{path}' is a database, or in one: this command takes no sessions there.", param, ctx)
+            if not self.exists or os.path.lexists(path) or path.parent.is_file():
                 return self.coerce_path_result(str(path))
-            self.fail(f"'{path}' is a database, or in one: this command takes no sessions there.", param, ctx)
         if self.exists and not os.path.lexists(value):
             from sessioncompress.operations.packed import called_here, way_back
 

@@ -31,7 +31,7 @@ from sessioncompress.operations import sessions as lists
 from sessioncompress.operations import wording
 from sessioncompress.operations.sessions import ListedSession, SessionStats, Share
 from sessioncompress.pipeline import triage
-from sessioncompress.pipeline.discover import Found
+from sessioncompress.pipeline.discover import Found, is_database
 from sessioncompress.pipeline.stats import BudgetStats
 
 if TYPE_CHECKING:
@@ -411,7 +411,8 @@ class Verify(SessionCommand["VerifyStats"]):
         found = list(found)
 
         def is_gone(each: Found) -> bool:
-            return isinstance(each.error, SessionGone) and each.path not in self.chosen.paths
+            named = {each.path, each.path.parent if _is_lost(each.path.parent) else each.path}
+            return isinstance(each.error, SessionGone) and not named.intersection(self.chosen.paths)
 
         done = super().over([each for each in found if not is_gone(each)])
         # A packed session may also have left a store at its path.
@@ -438,9 +439,17 @@ class Verify(SessionCommand["VerifyStats"]):
         if self.gone:
             chosen = self.chosen._replace(older_than=None).typed(*self.where[1:])
             echo_wrapped(wording.gone(self.gone, chosen), err=True)
+            if lost := dict.fromkeys(each.parent for each in map(Path, self.gone) if _is_lost(each.parent)):
+                from sessioncompress.operations.database import moving
+
+                echo_wrapped(printable(moving(lost)), err=True)
         if self.taken:
             among = [(str(each.place), each.pack.shown, each.pack.is_certain) for each in self.taken]
             echo_wrapped(wording.taken(among), err=True)
+
+
+def _is_lost(database: Path) -> bool:
+    return is_database(database) and not os.path.lexists(database)
 
 
 verify = Verify.command("verify session.jsonl")

@@ -352,9 +352,16 @@ def agent_folders() -> Iterator[Path]:
     yield from _there(_homes())
 
 
-def databases(agent: str | None = None) -> Iterator[Path]:
-    """Yield the databases of this user's agents, or of one of them."""
-    yield from _there(place for row in TABLE if agent in (None, row.name) for place in _named(row.databases))
+def databases(agent: str | None = None, near: str = "") -> Iterator[Path]:
+    """Yield the databases of this user's agents, or of one of them.
+
+    With `near`, also missing ones if a folder of this name next to them has something of their name.
+    """
+    places = [place for row in TABLE if agent in (None, row.name) for place in _named(row.databases)]
+    yield from _there(places)
+    split = ((home, pattern.rpartition("/")) for home, pattern in places if near and pattern)
+    for found in _there((home, f"{above}/{near}/{name}") for home, (above, _, name) in split):
+        yield found.parent.with_name(found.name)
 
 
 def _there(places: Iterable[tuple[Path, str]]) -> Iterator[Path]:

@@ -12,7 +12,7 @@ import os
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BytesIO
 from itertools import chain
@@ -25,11 +25,11 @@ from sessioncompress.core import marker
 from sessioncompress.core.jsonl import parse
 from sessioncompress.core.model import Kind
 from sessioncompress.core.references import FEWEST_DIGITS
-from sessioncompress.core.text import quote
+from sessioncompress.core.text import listed, quote
 from sessioncompress.errors import NOTHING_DONE, Damaged, SessionCompressError, SessionGone, UsageError, failing
 from sessioncompress.formats import table
 from sessioncompress.operations.sessions import Selection, Session, project_of
-from sessioncompress.pipeline.discover import Found, Remote, is_database
+from sessioncompress.pipeline.discover import Found, Remote, is_database, is_missing, is_sqlite
 from sessioncompress.pipeline.relatives import Stranger, believed, unnamed_in
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk
@@ -51,6 +51,7 @@ from sessioncompress.store.machine import folder_name, make_key
 from sessioncompress.store.originals import zstd
 from sessioncompress.store.recover import cut_back
 from sessioncompress.store.rows import Database, EventTotal, Listed, shrink
+from sessioncompress.store.tables import TABLES
 
 T = TypeVar("T")
 
@@ -88,35 +89,54 @@ class DatabaseStats(Struct, frozen=True, rename="camel"):
 
 def found_in(path: Path, selection: Selection, *, stores: bool = False) -> Iterator[Found]:
     """Find the sessions that a path names, and with `stores` missing ones that have a store. Yield errors as Found."""
-    database, only = (path, "") if is_database(path) else (path.parent, path.name)
+    database, only = (path.parent, path.name) if is_database(path.parent) else (path, "")
+    agent, rows = "", list[Listed]()
     try:
-        with Database(database, writes=False) as opened:
-            agent, listed = opened.tables.agent, opened.sessions()
+        is_gone = is_missing(database)
+        if not is_gone:
+            # SQLite would wait for a pipe.
+            with failing(database), disk.closing(open_file(database.resolve())):
+                pass
+            with Database(database, writes=False) as opened:
+                agent, rows = opened.tables.agent, opened.sessions()
     except SessionCompressError as error:
         yield Found(path, named=True, error=error)
         return
-    project, present = project_of(selection), {each.id for each in listed}
+    project, present = project_of(selection), {each.id for each in rows}
     kept = set[str]()
     if stores:
         with suppress(OSError):
             kept.update(session.stem for session, _ in stores_in(rows_of(database)))
-            kept.update(_own_events(database))
-    for each in listed:
-        is_chosen = each.id == only if only else selection.globs.takes(each.id)
+            kept.update(*map(_event_files, _event_folders(database)))
+
+    def is_chosen(name: str) -> bool:
+        return name == only if only else selection.globs.takes(name)
+
+    for each in rows:
         if selection.older_than is not None and time.time() - each.changed_ns / 1e9 < selection.older_than:
             continue
-        if is_chosen and (not project or project.has(each.project)):
+        if is_chosen(each.id) and (not project or project.has(each.project)):
             yield _session(database, each, agent, named=bool(only))
     if only and only not in present | kept:
         what = "the database has no session of this id"
         yield Found(path, named=True, error=UsageError(what, where=path, state=NOTHING_DONE))
     for name in sorted(kept - present):
-        if (not only or only == name) and not project:
-            what = "the session is not in the database any more, but its store is still there"
-            where, state = database / name, "Nothing was changed."
-            remedy = f"If you no longer need its originals, 'sessioncompress forget {quote(str(where))}' deletes them."
+        if is_chosen(name) and not project:
+            what, where = "the session is not in the database any more", database / name
+            back, forgets = "", quote(str(where))
+            if is_gone:
+                what = "its database is missing"
+                back, forgets = f"Put it back. {moving([database])} ", f"--gone {quote(str(database))}"
+            remedy = f"{back}If you no longer need its originals, 'sessioncompress forget {forgets}' deletes them."
+            what, state = f"{what}, but its store is still there", "Nothing was changed."
             gone = SessionGone(what, where=where, state=state, remedy=remedy)
             yield Found(where, named=True, error=gone)
+
+
+def moving(databases: Iterable[Path]) -> str:
+    """Format what to do with the stores of missing databases."""
+    stores = listed([str(rows_of(each)) for each in databases])
+    return f"If the database was moved or renamed, move {stores} to {FOLDER}/NEW_NAME beside it."
 
 
 def _session(database: Path, row: Listed, agent: str, *, named: bool) -> Session:
@@ -136,7 +156,7 @@ def _session(database: Path, row: Listed, agent: str, *, named: bool) -> Session
 
 def selected(selection: Selection, *, stores: bool = False) -> Iterator[Found]:
     """Find the selected sessions in this user's databases."""
-    for path in table.databases(selection.agent):
+    for path in dict.fromkeys(table.databases(selection.agent, FOLDER if stores else "")):
         if is_database(path):
             yield from found_in(path, selection, stores=stores)
 
@@ -152,7 +172,10 @@ def work_on(
     """
     database, session = Path(remote.url).parent, Path(remote.url).name
     path = lines_of(Path(remote.url))
-    with Database(database, writes=writes) as opened, _alone(database, opened):
+    if gone_too and is_missing(database):
+        with _alone(database):
+            return work(path)
+    with Database(database, writes=writes) as opened, _alone(database):
         try:
             if gone_too and not opened.has(session):
                 return work(path)
@@ -193,7 +216,7 @@ def take_events(path: Path, sessions: Iterable[Found], policy: Policy, *, dry_ru
     With `dry_run`, only count them.
     """
     before, all_of = _size(path), EventTotal()
-    with Database(path, writes=not dry_run) as opened, _alone(path, opened):
+    with Database(path, writes=not dry_run) as opened, _alone(path):
         for name in (each.path.name for each in sessions):
             events = opened.events(name)
             if events.rows and not dry_run:
@@ -216,7 +239,7 @@ def put_events(path: Path, sessions: Iterable[Found], *, dry_run: bool) -> Datab
     before, rows, size = _size(path), 0, 0
     wrong: list[SessionCompressError] = []
     left = list[str]()
-    with Database(path, writes=not dry_run) as opened, _alone(path, opened):
+    with Database(path, writes=not dry_run) as opened, _alone(path):
         files = _own_events(path)
         for name in (each.path.name for each in sessions):
             # If an event was kept twice, the newest one counts.
@@ -266,7 +289,7 @@ def measured(path: Path, sessions: Iterable[Found]) -> DatabaseStats:
 def rewritten(path: Path) -> DatabaseStats:
     """Rewrite a database, so that nothing is left of deleted or replaced rows. Raises SessionCompressError."""
     before = _size(path)
-    reason = _inside(shrink(path, always=True))
+    reason = "" if is_missing(path) else _inside(shrink(path, always=True))
     if reason:
         reason += "; so what runs replaced may still be among them. Close it, and run again"
     else:
@@ -292,16 +315,45 @@ def will_forget(remote: Remote) -> None:
 
 
 def named_in(database: Path) -> Mapping[str, set[str]]:
-    """Read which sessions of a database name an original in a marker, by its first digits, or a file of _OUTPUTS."""
+    """Read which sessions of a database name an original in a marker, by its first digits, or a file of _OUTPUTS.
+
+    If it is missing, read the readable ones in its folder: it may have been renamed.
+    """
     found = defaultdict[str, set[str]](set)
-    with Database(database, writes=False) as opened:
-        for name, text in opened.holding(marker.PREFIX):
-            for each in marker.references(text):
-                found[each[:FEWEST_DIGITS]].add(name)
-        for name, text in opened.holding(_OUTPUTS):
-            for each in _OUTPUT.findall(text):
-                found[each].add(name)
+    is_gone = is_missing(database)
+    for path in _databases_in(database.parent) if is_gone else [database]:
+        with suppress(*(SessionCompressError,) if is_gone else ()), Database(path, writes=False) as opened:
+            for name, text in opened.holding(marker.PREFIX):
+                for each in marker.references(text):
+                    found[each[:FEWEST_DIGITS]].add(name)
+            for name, text in opened.holding(_OUTPUTS):
+                for each in _OUTPUT.findall(text):
+                    found[each].add(name)
     return found
+
+
+def moved(rows: Collection[Path], named: Iterable[Path]) -> dict[Path, str]:
+    """Find which sessions that their databases lack may be in others, and where.
+
+    Those are next to their own, in the paths that the user `named`, or an agent's.
+    """
+    named = [*(each.parent.parent for each in rows), *named]
+    paths = chain.from_iterable(_databases_in(each) if each.is_dir() else [each] for each in dict.fromkeys(named))
+    found = dict[Path, str]()
+    for path in filter(is_sqlite, dict.fromkeys([*paths, *table.databases()])):
+        try:
+            with Database(path, writes=False) as opened:
+                found |= {each: f"{path} has its id" for each in rows if each.parent != path and opened.has(each.name)}
+        except SessionCompressError as error:
+            # Other databases are less likely to have it.
+            found |= {each: f"{path} may have it: {error.what}" for each in rows if each.parent.parent == path.parent}
+    return found
+
+
+def _databases_in(folder: Path) -> list[Path]:
+    """List the databases in a folder, whatever their names. Raises FileFailed."""
+    with failing(folder):
+        return sorted(filter(is_sqlite, folder.iterdir()))
 
 
 def forget_outputs(remote: Remote, among: Mapping[str, set[str]], *, dry_run: bool) -> tuple[int, int]:
@@ -310,13 +362,15 @@ def forget_outputs(remote: Remote, among: Mapping[str, set[str]], *, dry_run: bo
     The session only names them. So each must be this user's, in the agent's folder next to the database, begin or end
     with a piece of the original, and be named by no other session in `among`.
     """
-    row, found = Path(remote.url), dict[str, str]()
+    row, found, lines = Path(remote.url), dict[str, str](), list[bytes]()
     folder = rows_of(row.parent).parent.parent / _OUTPUTS
     there = {each for each in _names_in(folder) if _OUTPUT.fullmatch(each) and among.get(each, set()) <= {row.name}}
     if there:
-        with Database(row.parent, writes=False) as opened:
-            form = table.format_named(opened.tables.agent)
-            lines = opened.lines(row.name, adds=False)[0] if opened.has(row.name) else []
+        # Only OpenCode and Kilo write such files.
+        form = table.format_named("opencode")
+        if not is_missing(row.parent):
+            with Database(row.parent, writes=False) as opened:
+                lines = opened.lines(row.name, adds=False)[0] if opened.has(row.name) else []
         now = {name: text for line in lines for name, text, _ in form.outputs(parse(line) or {})}
         stored = chain.from_iterable(readable_lines(each.originals, 0) for each in all_stores(lines_of(row)))
         was = chain.from_iterable(form.outputs(parse(line) or {}) for line in stored)
@@ -372,8 +426,7 @@ def forget_events(remote: Remote, *, unneeded: bool, dry_run: bool) -> tuple[int
     """
     row = Path(remote.url)
     size = number = 0
-    # Include files kept under a lost key: they may hold the secret to delete.
-    folders = [rows_of(row.parent) / FOLDER / name for name in locals_in(rows_of(row.parent) / FOLDER)]
+    folders = _event_folders(row.parent)
     for kept in (each for folder in folders for each in _event_files(folder)[row.name].values()):
         if unneeded:
             with Database(row.parent, writes=False) as opened:
@@ -389,19 +442,21 @@ def forget_events(remote: Remote, *, unneeded: bool, dry_run: bool) -> tuple[int
 
 
 @contextmanager
-def _alone(database: Path, opened: Database) -> Iterator[None]:
+def _alone(database: Path) -> Iterator[None]:
     """Create the folder of a database's stores, and lock it."""
     folder = rows_of(database)
     with failing(folder):
         # The names of stores are made with the key.
         make_key()
         make_ours(folder.parent)
-        refuse_linked_folder(folder)
+        for each in (folder, folder / FOLDER):
+            refuse_linked_folder(each)
         disk.make_folder(folder)
         with disk.locked(folder):
             for left in folder.glob("*.jsonl"):
                 # A run was killed while it worked on it.
-                if opened.tables.name.fullmatch(left.stem) and (left.is_symlink() or not left.is_dir()):
+                is_named = any(each.name.fullmatch(left.stem) for each in TABLES)
+                if is_named and (left.is_symlink() or not left.is_dir()):
                     disk.remove(left)
             yield
 
@@ -413,6 +468,12 @@ def _events_in(database: Path) -> Path:
 
 def _own_events(database: Path) -> defaultdict[str, dict[int, Path]]:
     return _event_files(_events_in(database)) if folder_name() else defaultdict(dict)
+
+
+def _event_folders(database: Path) -> list[Path]:
+    """List the folders of all events, also kept under a lost key: they may hold a secret to delete."""
+    folder = rows_of(database) / FOLDER
+    return [folder / name for name in locals_in(folder)]
 
 
 def _event_files(folder: Path) -> defaultdict[str, dict[int, Path]]:

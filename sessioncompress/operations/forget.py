@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from sessioncompress.core.jsonl import pieces_of
 from sessioncompress.errors import Damaged, NotASession, Refused, SessionCompressError, UsageError, failed, failing
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.discover import discover
+from sessioncompress.pipeline.discover import discover, is_missing
 from sessioncompress.pipeline.relatives import (
     State,
     Stranger,
@@ -141,6 +141,16 @@ def kept_of(
     return kept
 
 
+def kept_rows(rows: Collection[Path], named: Sequence[Path]) -> dict[Path, str]:
+    """Find which sessions that are missing from their databases keep their stores, and why; see kept_of()."""
+    from sessioncompress.operations.database import moved
+
+    databases = {real_place(each.parent): each.parent for each in rows if is_missing(each.parent)}
+    in_git = _in_git(databases)
+    kept = {each: in_git[each.parent] for each in rows if each.parent in in_git}
+    return kept | {each: f"{_MISSING}, and {where}; {_ANYWAY}" for each, where in moved(rows, named).items()}
+
+
 def _weight(session: Path, policy: Policy) -> tuple[float, int]:
     """Return when a session changed (if missing: its last run), and the size of its stores."""
     place = real_place(session)
@@ -156,12 +166,7 @@ def _weight(session: Path, policy: Policy) -> tuple[float, int]:
 def _withheld(missing: Iterable[Path], policy_of: Callable[[Path], Policy], named: Sequence[Path]) -> dict[Path, str]:
     """Find missing sessions that might return, with the reason."""
     places = {real_place(each): each for each in missing}
-    found: dict[Path, str] = {}
-    for place, error in git.known(places).items():
-        what = "git still has it in a commit, a stash or the index"
-        if error is not None:
-            what = f"git may have it, but did not answer ({error.what})"
-        found[places[place]] = f"{_MISSING}, and {what}; {_ANYWAY}"
+    found = _in_git(places)
     for around in {each.parent for each in places}:
         # A run that unpacks a session first puts its store there.
         for packed in packing.packed_around(around):
@@ -178,6 +183,17 @@ def _withheld(missing: Iterable[Path], policy_of: Callable[[Path], Policy], name
         if is_empty:
             what = "so is everything else in its folder, as when a disk is not mounted"
             found[session] = f"{_MISSING}, and {what}; {_ANYWAY}"
+    return found
+
+
+def _in_git(places: Mapping[Path, Path]) -> dict[Path, str]:
+    """Find the missing files that git has, by place, with the reason."""
+    found: dict[Path, str] = {}
+    for place, error in git.known(places).items():
+        what = "git still has it in a commit, a stash or the index"
+        if error is not None:
+            what = f"git may have it, but did not answer ({error.what})"
+        found[places[place]] = f"{_MISSING}, and {what}; {_ANYWAY}"
     return found
 
 

@@ -38,7 +38,9 @@ from sessioncompress.store.layout import (
     holds,
     originals_of,
     plain_in,
+    rows_of,
     sessions_named,
+    status_of,
     store_at,
     store_in,
     store_in_own_folder,
@@ -170,15 +172,37 @@ def is_folder(path: Path) -> bool:
 
 
 SQLITE = b"SQLite format 3\0"
+_DATABASES = (".db", ".sqlite")
 
 
-def is_database(path: Path) -> bool:
-    """True if a file is an SQLite database, by its name and first bytes."""
+def is_sqlite(path: Path) -> bool:
+    """True if a file is an SQLite database, by its first bytes."""
     with suppress(OSError):
-        if path.name.endswith((".db", ".sqlite")) and stat.S_ISREG(path.stat().st_mode):
+        if stat.S_ISREG(path.stat().st_mode):
             with path.open("rb") as file:
                 return file.read(len(SQLITE)) == SQLITE
     return False
+
+
+def is_database(path: Path) -> bool:
+    """True if a file is an SQLite database, also by its name, or if it is missing from its folder but has a store."""
+    # What can't be examined is not missing.
+    with suppress(OSError):
+        if path.name.endswith(_DATABASES):
+            return is_sqlite(path) if status_of(path) else is_folder(rows_of(path) / FOLDER)
+    return False
+
+
+def is_missing(database: Path) -> bool:
+    """True if a database does not exist. Raises FileFailed if that is unknown, as when its disk fails."""
+    with failing(database):
+        return status_of(database) is None
+
+
+def databases_with_store(folder: Path) -> list[Path]:
+    """List the databases in a folder that have a store, also missing ones, whatever their names."""
+    found = (each.parent.name for each in (folder / FOLDER).glob(f"*/{FOLDER}"))
+    return sorted(folder / name for name in found if name.endswith(_DATABASES))
 
 
 def names_rows(path: Path) -> bool:

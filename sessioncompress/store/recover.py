@@ -365,3 +365,7 @@ def sweep(where: Path) -> None:
                     if is_old and lock(fd) and held(fd) is not OpenForWriting.YES:
                         disk.remove(path)
         folder.tidy(work)
+        if where.parent.name == FOLDER and not os.path.lexists(where.parent.parent / where.name):
+            # It has the stores of a database, which is gone.
+            folder.tidy(where)
+            folder.tidy(where.parent)

@@ -33,6 +33,7 @@ _COMPACT = "tests/unit/operations/test_compact.py"
 _UNDO = "tests/unit/operations/test_undo.py"
 _DEEP = "tests/attacks/test_deep_values.py"
 _ROWS = "tests/cli/test_databases.py"
+_GONE = "tests/cli/test_databases_gone.py"
 _CLAW = "tests/cli/test_databases_openclaw.py"
 
 MUTANTS = (
@@ -109,6 +110,35 @@ MUTANTS = (
             "return rows_of(database) / FOLDER / folder_name()",
             "return rows_of(database)",
         ),
+    ),
+    # What is kept of a database that is gone.
+    *_in("operations/database.py", _GONE)(
+        ("a store goes whose session is in another database", "and opened.has(each.name)}", "and False}"),
+        ("a store goes that an unreadable database needs", "if each.parent.parent == path.parent}", "if False}"),
+        ("sessions are not searched for in agents' databases", "*table.databases()]", "]"),
+        (
+            "a database on a failing disk is gone",
+            "if gone_too and is_missing(database):",
+            "if gone_too and not os.path.lexists(database):",
+        ),
+        ("stores are deleted through a link", "for each in (folder, folder / FOLDER):", "for each in (folder,):"),
+        (
+            "forks in a renamed database are not seen",
+            "in _databases_in(database.parent) if is_gone",
+            "in [] if is_gone",
+        ),
+        (
+            "events of a lost key are not found",
+            "kept.update(*map(_event_files, _event_folders(database)))",
+            "kept.update(_own_events(database))",
+        ),
+        ("a database that is gone is written anew", '"" if is_missing(path) else ', ""),
+    ),
+    *_in("operations/forget.py", _GONE)(
+        ("the store of a database in git goes", "in_git = _in_git(databases)", "in_git: dict[Path, str] = {}"),
+    ),
+    *_in("store/recover.py", _GONE)(
+        ("the folder of a database that is gone stays", "folder.tidy(where)\n", "pass\n"),
     ),
     # The check of a rewritten session.
     *_in("pipeline/plan.py", "tests/unit/operations/test_verify.py")(
