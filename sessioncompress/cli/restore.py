@@ -61,9 +61,11 @@ class Restore(SessionCommand["RestoreStats"]):
 
     @staticmethod
     def work(each: Each, run: str, **how: Any) -> RestoreStats:
-        from sessioncompress.operations.restore import restore_session
+        from sessioncompress.operations.restore import restore_session, undo_run
 
-        return restore_session(each.path, each.policy, run=run, dry_run=each.dry_run, **how)
+        if run:
+            return undo_run(each.path, each.policy, run=run, dry_run=each.dry_run, form=how["form"])
+        return restore_session(each.path, each.policy, dry_run=each.dry_run, **how)
 
     def on_database(self, path: Path, rows: Sequence[Found]) -> DatabaseStats | None:
         from sessioncompress.operations.database import put_events

@@ -96,7 +96,7 @@ def restore_session(
     the missing ones.
 
     `run` is the id of a run, and undoes only that run. This always works for the newest run. If later runs rewrote the
-    same lines, raises Refused, which names them.
+    same lines, raises Refused, which names them; if no run of that id changed the session, UsageError.
 
     `from_markers` restores what is possible, also in a fork or a migrated file: rewritten lines as a whole, and
     elsewhere the value of each of our markers. `originals` then names the session whose store to use; that session may
@@ -107,8 +107,22 @@ def restore_session(
     with reading.opened_with_store(path, policy, writing=not dry_run, salvaging=from_markers, form=form) as stored:
         if from_markers:
             return _FromMarkers(stored, policy, command=RunKind.RESTORE_MARKERS).restore(originals)
+        if run and not _has_run(stored.journal, run):
+            what = f"it was not changed by a run {run}{'' if stored.journal.runs else '; it has no store'}"
+            raise UsageError(what, where=path, remedy="'sessioncompress history' lists the runs.")
         command = RunKind.RESTORE_LINES if keep_checkpoints else RunKind.RESTORE_RUN if run else RunKind.RESTORE
         return _Exactly(stored, policy, command=command, run=run, dry_run=dry_run).restore()
+
+
+def undo_run(path: Path, policy: Policy, *, run: str, dry_run: bool = False, form: str | None = None) -> RestoreStats:
+    """Undo a run in one of several sessions, like restore_session(). If it didn't change this one, `reason` tells."""
+    with reading.opened_with_store(path, policy, writing=not dry_run, form=form) as stored:
+        return _Exactly(stored, policy, command=RunKind.RESTORE_RUN, run=run, dry_run=dry_run).restore()
+
+
+def _has_run(journal: Journal, run: str) -> bool:
+    """True if a run of this id changed the session, also if it was undone since."""
+    return any(each.id == run for number, each in enumerate(journal.runs) if number not in journal.standing.dead)
 
 
 def put_back_since(path: Path, policy: Policy) -> str:
@@ -274,10 +288,9 @@ class _Exactly(Restoring):
         return self.stats(Status.UNCHANGED, "it is not compressed: it has no markers and no store")
 
     def _without_the_run(self) -> RestoreStats:
-        journal, dead = self.journal, self.journal.standing.dead
-        known = any(each.id == self.run for number, each in enumerate(journal.runs) if number not in dead)
+        known = _has_run(self.journal, self.run)
         why = f"the run {self.run} {'was undone already' if known else 'did not change it'}"
-        is_back = _put_back(self.session, journal) if known else ""
+        is_back = _put_back(self.session, self.journal) if known else ""
         return self.stats(Status.UNCHANGED, joined(why, f"{is_back}; 'restore' restores everything" if is_back else ""))
 
     def _refuse_if_less(self, before: WithoutCheckpoints) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sessioncompress.errors import Refused
+from sessioncompress.errors import Refused, UsageError
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.history import RunState, SessionRun, history, session_runs
@@ -171,9 +171,21 @@ def test_a_run_that_died_before_the_session_was_put_in_place_is_not_undone(tmp_p
     compress(path, EAGER, run_id=THREE)
     assert path.read_bytes() == after
     assert states(path) == {ONE: RunState.IN_PLACE, THREE: RunState.IN_PLACE}
-    assert restore_session(path, run=TWO).reason == f"the run {TWO} did not change it"
+    with pytest.raises(UsageError, match=f"it was not changed by a run {TWO}. "):
+        restore_session(path, run=TWO)
     assert undo(path, THREE).reason == ""
     assert path.read_bytes() == before[1]
+
+
+def test_a_run_that_is_none_of_the_sessions(tmp_path: Path) -> None:
+    path = write(tmp_path, fixture("pi-anthropic.jsonl"))
+    with pytest.raises(UsageError, match=r"it was not changed by a run nope; it has no store\. "):
+        restore_session(path, run="nope")
+    compress(path, EAGER, run_id=ONE)
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match=r"it was not changed by a run nope\. "):
+        restore_session(path, run="nope", dry_run=True)
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ["pi-anthropic.jsonl", "codex.jsonl", "gemini.json"])
