@@ -75,10 +75,6 @@ class NotASession(Refused):
     """The file isn't a session, or isn't even a regular file."""
 
 
-class SessionGone(Refused):
-    """The session is missing from its path, but its store is still there."""
-
-
 class IsALink(Refused):
     """The path, or a file next to it, is a link. Replacing it would separate it from the link's target."""
 

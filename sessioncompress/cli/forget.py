@@ -18,10 +18,10 @@ from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
 from sessioncompress.cli.tables import echo_wrapped, is_seen, shown, wrapped
 from sessioncompress.core import process
 from sessioncompress.core.text import counted, kb
-from sessioncompress.errors import Refused, SessionGone, UsageError
+from sessioncompress.errors import Refused, UsageError
 from sessioncompress.operations.forget import ForgetStats, Only, forget_session, kept_of, kept_rows
 from sessioncompress.operations.wording import at_stake, links_kept, packs_kept
-from sessioncompress.pipeline.discover import Found, Remote, names_rows
+from sessioncompress.pipeline.discover import Found, Remote, SessionGone, names_rows
 from sessioncompress.policy.model import Policy
 from sessioncompress.store.layout import FOLDER
 

@@ -26,12 +26,11 @@ from sessioncompress.cli.tables import (
 )
 from sessioncompress.core.model import Kind
 from sessioncompress.core.text import age, counted, kb, printable, quote, utf8, written_time
-from sessioncompress.errors import SessionGone
 from sessioncompress.operations import sessions as lists
 from sessioncompress.operations import wording
 from sessioncompress.operations.sessions import ListedSession, SessionStats, Share
 from sessioncompress.pipeline import triage
-from sessioncompress.pipeline.discover import Found, is_database
+from sessioncompress.pipeline.discover import Found, SessionGone, is_database
 from sessioncompress.pipeline.stats import BudgetStats
 
 if TYPE_CHECKING:

@@ -26,10 +26,10 @@ from sessioncompress.core.jsonl import parse
 from sessioncompress.core.model import Kind
 from sessioncompress.core.references import FEWEST_DIGITS
 from sessioncompress.core.text import listed, quote
-from sessioncompress.errors import NOTHING_DONE, Damaged, SessionCompressError, SessionGone, UsageError, failing
+from sessioncompress.errors import NOTHING_DONE, Damaged, SessionCompressError, UsageError, failing
 from sessioncompress.formats import table
 from sessioncompress.operations.sessions import Selection, Session, project_of
-from sessioncompress.pipeline.discover import Found, Remote, is_database, is_missing, is_sqlite
+from sessioncompress.pipeline.discover import Found, Remote, SessionGone, is_database, is_missing, is_sqlite
 from sessioncompress.pipeline.relatives import Stranger, believed, unnamed_in
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk

@@ -25,7 +25,6 @@ from sessioncompress.errors import (
     NotASession,
     Refused,
     SessionCompressError,
-    SessionGone,
     failing,
 )
 from sessioncompress.formats.table import FIRST_BYTES, holds_opencode, may_be_session
@@ -73,6 +72,10 @@ EVERYTHING = Globs()
 def _matches(path: str, patterns: Iterable[str]) -> bool:
     names = (path, *path.split("/"))
     return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
+
+
+class SessionGone(Refused):
+    """The session that a command looks for is missing from its path, but its store is still there."""
 
 
 class Remote(Struct, frozen=True):
