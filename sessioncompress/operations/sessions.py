@@ -12,10 +12,11 @@ from fnmatch import fnmatchcase
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path, PureWindowsPath
+from reprlib import repr as shortened
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from sessioncompress.compressors import View
 from sessioncompress.compressors.base import Ours
@@ -24,7 +25,7 @@ from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.lines import turns_of
 from sessioncompress.core.model import Protection, Role
 from sessioncompress.core.text import counted, printable, quote, utf8
-from sessioncompress.errors import IsALink, NotASession, SessionCompressError, failing
+from sessioncompress.errors import NOTHING_DONE, IsALink, NotASession, SessionCompressError, UsageError, failing
 from sessioncompress.formats import table, values
 from sessioncompress.formats.base import Format, Head
 from sessioncompress.operations.compress import compress_session, judge_open, refuse_in_merge, rehearse, rehearse_open
@@ -38,12 +39,25 @@ from sessioncompress.store.lock import OpenSession, open_session
 
 
 class Selection(Struct, frozen=True):
-    """Selects sessions by agent, project, minimum seconds since the last change, and path patterns. None means all."""
+    """Selects sessions by agent, project, minimum seconds since the last change, and path patterns. None means all.
+
+    The agent may have any name that `--agent` takes. Raises UsageError.
+    """
 
     agent: str | None = None
     project: Path | None = None
     older_than: int | None = None
     globs: Globs = EVERYTHING
+
+    def __post_init__(self) -> None:
+        """Convert the agent's name to ours, and check the types. A value that matches nothing must not pass for it."""
+        if self.agent is not None:
+            force_setattr(self, "agent", table.agent_named(str(self.agent)))
+        seconds = "a whole number of seconds"
+        for name, kind, must in (("project", str | os.PathLike, "a path"), ("older_than", int, seconds)):
+            if not isinstance(value := getattr(self, name), kind | None):
+                what = f"the selection's {name} is {shortened(value)}, but must be {must}"
+                raise UsageError(what, state=NOTHING_DONE)
 
 
 _ALL = Selection()

@@ -13,7 +13,7 @@ import pytest
 
 import sessioncompress
 from sessioncompress.core.jsonl import LINE_CAP
-from sessioncompress.errors import FileFailed, Refused
+from sessioncompress.errors import FileFailed, Refused, UsageError
 from sessioncompress.operations import sessions as lists
 from sessioncompress.operations.sessions import Selection, Session, inspect_session, printed, sessions, swept, title_of
 from sessioncompress.store import lock
@@ -248,6 +248,34 @@ def test_a_title(tmp_path: Path, case: str) -> None:
     raw, title = TITLES[case]
     put(tmp_path / "s.jsonl", raw)
     assert title_of(tmp_path / "s.jsonl") == title
+
+
+@pytest.mark.parametrize("name", ["claude", "Claude Code", "claude-code", "CC"])
+def test_an_agent_by_any_of_its_names(home: Path, name: str) -> None:
+    put(home / ".claude/projects/-tmp/a.jsonl", ClaudeSession().turn().bytes())
+    put(home / ".pi/agent/sessions/x/b.jsonl", PiSession().opening().bytes())
+    assert list(found(Selection(agent=name))) == ["a.jsonl"]
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "a name of none": ({"agent": "claud"}, "'claud' is not one of claude-code, "),
+    "an empty name": ({"agent": ""}, "'' is not one of claude-code, "),
+    "a number for a name": ({"agent": 3}, "'3' is not one of claude-code, "),
+    "two agents": ({"agent": ("pi", "codex")}, "is not one of claude-code, "),
+    "a folder that is none": ({"project": 3}, "the selection's project is 3, but must be a path"),
+    "an age with a unit": (
+        {"older_than": "1d"},
+        "the selection's older_than is '1d', but must be a whole number of seconds",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_selection_of_nothing_is_refused(case: str) -> None:
+    given, says = WRONG[case]
+    with pytest.raises(UsageError) as caught:
+        Selection(**given)
+    assert says in str(caught.value)
 
 
 SWEEPS: dict[str, tuple[str, str, int]] = {
