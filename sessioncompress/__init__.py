@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
     from sessioncompress.operations.show import Shown, show
     from sessioncompress.operations.verify import VerifyStats, verify_session
+    from sessioncompress.pipeline.discover import Found
     from sessioncompress.pipeline.stats import BudgetStats, CompressionStats, Status
     from sessioncompress.policy.model import PRESETS, Budget, Compact, CutRule, Limits, Placeholder, Policy, Prune, Rule
     from sessioncompress.policy.sources import policy_for
@@ -60,6 +61,7 @@ _HOMES = {
     "operations.show": ("Shown", "show"),
     "operations.sessions": ("Selection", "Session", "SessionStats", "budget_session", "inspect_session", "sessions"),
     "operations.verify": ("VerifyStats", "verify_session"),
+    "pipeline.discover": ("Found",),
     "pipeline.stats": ("BudgetStats", "CompressionStats", "Status"),
     "policy.model": ("PRESETS", "Budget", "Compact", "CutRule", "Limits", "Placeholder", "Policy", "Prune", "Rule"),
     "policy.sources": ("policy_for",),
@@ -75,6 +77,7 @@ __all__ = [
     "CompressionStats",
     "CutRule",
     "ForgetStats",
+    "Found",
     "Goal",
     "Handoff",
     "Limits",
