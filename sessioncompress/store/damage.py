@@ -15,10 +15,10 @@ from sessioncompress.store.journal import Journal, one_side
 from sessioncompress.store.layout import Store, session_of, size_of
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.originals import (
+    COMMITS_CAN,
     FRAME_BYTES,
     FRAME_MAGIC,
     FROM_MARKERS,
-    OTHERS_CAN,
     InFrame,
     OriginalsReader,
     read_frame,
@@ -61,8 +61,7 @@ def refuse_if_changed(store: Store, journal: Journal) -> None:
     _refuse_if_broken(store, journal)
     if journal.blobs and (lost := git.out_of_reach(journal.blobs, store.work.parent / session_of(store.journal).name)):
         what = f"originals are in {counted(len(lost), 'git blob', 'git blobs')} of no commit that HEAD comes from"
-        still = "Until git deletes them here, 'sessioncompress restore' gives them back."
-        remedy = f"{git.BRING_BACK} {still}"
+        remedy = f"A squash, a rebase or a filter left them out. Before git deletes them here, {git.INTO_A_STORE}."
         raise Damaged(what, where=store.journal, remedy=remedy)
     spans = [(run.originals_sha256, start, run.store_size) for run, start in journal.spans if run.originals_sha256]
     if not spans:
@@ -167,10 +166,11 @@ def judging(path: Path, journal: Journal) -> Iterator[None]:
     try:
         yield
     except Unreadable as error:
-        is_here, is_in_git = error.where == str(path), error.remedy.endswith(OTHERS_CAN)
+        is_here, is_in_git = error.where == str(path), error.remedy.endswith(COMMITS_CAN)
         if (is_here or is_in_git) and not any_readable(path, journal):
-            first = put_back(path, journal.store_size) if is_here else error.remedy.removesuffix(OTHERS_CAN)
-            error.remedy = f"{first} Without one {FORGET}"
+            first = put_back(path, journal.store_size) if is_here else error.remedy.removesuffix(COMMITS_CAN)
+            last = " 'compress --originals-in committed' after it stores what comes." if is_in_git else ""
+            error.remedy = f"{first} Without one {FORGET}{last}"
         raise
 
 

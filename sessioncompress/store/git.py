@@ -223,9 +223,14 @@ def out_of_reach(blobs: Collection[str], file: Path) -> set[str]:
 
 BRING_BACK = (
     "A squash, a rebase or a filter left that commit out of the branch, or the clone is only a part: fetch a branch or "
-    "a tag that comes from it ('git fetch origin refs/pull/NUMBER/head' on GitHub), or work in a clone that has it."
+    "a tag that comes from it ('git fetch origin refs/pull/NUMBER/head' on GitHub), or work in a clone that has it "
+    "('git reflog' lists it there)."
 )
 """The remedy if a commit is missing."""
+INTO_A_STORE = (
+    "'sessioncompress restore', 'forget' and 'compress --originals-in committed', in this order, move them to a store"
+)
+"""The remedy if originals are in a commit that a squash leaves out of the branch, or may."""
 
 
 def _asked(process: Popen[bytes], name: str) -> tuple[str, bytes | None]:

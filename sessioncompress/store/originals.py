@@ -33,7 +33,9 @@ LONGEST_LINE: Final = 64 << 20
 """Bytes. Longer lines are not stored, so that no record can exhaust the reader's memory."""
 FROM_MARKERS: Final = "'sessioncompress restore --from-markers' puts back all lines that can still be read"
 OTHERS_CAN: Final = f" Without one these originals are lost; {FROM_MARKERS}."
-"""The last remedy if no copy of a file, or no clone, has the unreadable original; `damage.judging` checks it."""
+"""The last remedy if no copy of a file has the unreadable original; `damage.judging` checks it."""
+COMMITS_CAN: Final = f"{OTHERS_CAN} 'forget' and 'compress --originals-in committed' after it store what is left."
+"""The same if no clone has the original: it can't be stored any more, but others can before the next squash."""
 READ_BYTES: Final = 1 << 16
 """Bytes of a frame per read."""
 
@@ -240,7 +242,7 @@ class OriginalsReader:
         what, remedy = lacking
         self.way = self.way or remedy
         if remedy == git.BRING_BACK:
-            remedy += OTHERS_CAN
+            remedy += COMMITS_CAN
         where = session_of(self._path)
         raise Unreadable(f"{what} (git blob {place.blob})", where=where, remedy=remedy)
 

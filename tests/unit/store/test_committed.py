@@ -34,6 +34,7 @@ from tests.support.repository import ENVIRONMENT, Repository
 from tests.support.runs import EAGER, fixture, write
 
 HISTORY = replace(EAGER, commit_originals="history")
+COMMITTED = replace(EAGER, commit_originals=True)
 AGAIN = replace(HISTORY, prune=Prune(enabled=True, prune_minimum=0, prune_protect=0, preserve_recent_messages=1))
 """Where no original is missing, a run by it rewrites lines again."""
 FIRST, BOTH = (built(Size("long results", 2, 400), parts).bytes() for parts in (1, 2))
@@ -244,6 +245,18 @@ def test_what_a_journal_says_of_a_commit_is_compared(tmp_path: Path) -> None:
     assert session.read_bytes() == before
 
 
+def moves_to_a_store(repository: Repository, to: Path) -> None:
+    """Forget the places of a restored session, and compress it so that a clone has all of it."""
+    before = (session := repository.folder / NAME).read_bytes()
+    forget_session(session)
+    assert compress_session(session, COMMITTED, force=True).is_smaller
+    repository.commit()
+    new = repository.clone(to).folder / NAME
+    verify_session(new)
+    assert restore_session(new).exact
+    assert new.read_bytes() == before
+
+
 def test_verify_names_what_git_will_delete(tmp_path: Path) -> None:
     """After a squash the commits are still there for a while: restore reads them, and no clone will have them."""
     repository = turned(tmp_path / "work")
@@ -252,10 +265,32 @@ def test_verify_names_what_git_will_delete(tmp_path: Path) -> None:
     fork = session.with_name("fork.jsonl")
     fork.write_bytes(session.read_bytes())
     for each in (session, fork):
-        with pytest.raises(Damaged, match="1 git blob of no commit that HEAD comes from"):
+        with pytest.raises(Damaged, match="1 git blob of no commit that HEAD comes from") as error:
             verify_session(each)
+    fork.unlink()
+    assert git.INTO_A_STORE in str(error.value)
     assert restore_session(session).exact
     assert session.read_bytes() == FIRST
+    moves_to_a_store(repository, tmp_path / "new")
+
+
+@pytest.mark.parametrize("fetches", [False, True])
+def test_what_is_left_after_a_squash_is_stored(tmp_path: Path, fetches: bool) -> None:
+    """By the commands that verify names: all where the old commits can be fetched, else what later commits have."""
+    repository = turned(tmp_path / "work")
+    repository.git("update-ref", "refs/pull/1/head", "HEAD")
+    other = Repository(_squashed(repository, tmp_path / "other"))
+    session = other.folder / NAME
+    session.write_bytes(session.read_bytes() + BOTH.removeprefix(FIRST))
+    other.commit()
+    assert compress_session(session, HISTORY, force=True).is_smaller
+    with pytest.raises(Unreadable, match=r"restore --from-markers.* 'forget' and 'compress --originals-in committed'"):
+        verify_session(session)
+    if fetches:
+        other.git("fetch", "--quiet", "origin", "refs/pull/1/head")
+    restore_session(session, from_markers=not fetches)
+    assert (session.read_bytes() == BOTH) is fetches
+    moves_to_a_store(other, tmp_path / "new")
 
 
 def _no_repository(folder: Path) -> None:
