@@ -134,7 +134,10 @@ def _compress(stored: Stored, asked: RunOptions, *, named: bool) -> CompressionS
     known = reading.read_session(stored, named=named)
     _refuse_if_older(known)
     stats = _compress_known(known, asked)
-    return replace(stats, blobs_out_of_reach=_out_of_reach(known.journal, known.session.path))
+    # A run with this choice is meant to survive a squash, but it stores only the lines that it rewrites.
+    in_commits = len(known.journal.blobs) if asked.policy.commit_originals is True else 0
+    out_of_reach = _out_of_reach(known.journal, known.session.path)
+    return replace(stats, blobs_out_of_reach=out_of_reach, blobs_in_commits=in_commits)
 
 
 def _refuse_if_older(known: Known) -> None:

@@ -26,6 +26,7 @@ from sessioncompress.core.text import (
 )
 from sessioncompress.operations.batch import PASSED_OVER
 from sessioncompress.pipeline.stats import CompressionStats, Status, to_json
+from sessioncompress.store.git import INTO_A_STORE
 
 if TYPE_CHECKING:
     from sessioncompress.operations.compact import CompactStats
@@ -140,6 +141,11 @@ def warnings(stats: CompressionStats, *, is_news: bool = True) -> list[str]:
         found.append(
             f"{name}: originals are in {counted(number, 'git blob', 'git blobs')} of no commit that HEAD comes from; "
             "'sessioncompress verify' says what to do"
+        )
+    elif number := stats.blobs_in_commits:
+        found.append(
+            f"{name}: originals of earlier runs are only in commits ({counted(number, 'git blob', 'git blobs')}), "
+            f"which a squash leaves out; {INTO_A_STORE}"
         )
     if stats.gap_at and is_news:
         gap = f"the parent of line {stats.gap_at:,} is missing, so {stats.format} goes on from that line"

@@ -154,6 +154,7 @@ class CompressionStats(Struct, frozen=True, rename="camel"):
     imitated_in_calls: int = 0
     markers_without_journal: int = 0
     blobs_out_of_reach: int = 0
+    blobs_in_commits: int = 0
     turns: int = 0
     gap_at: int = 0
     run: str = ""

@@ -38,7 +38,14 @@ FILE_FIELDS = {
     *("storeAdded", "ratio", "compressedShare", "toolCallsCompressed", "toolResultsCompressed", "toolResultsCleared"),
     *("thinkingBlocksRemoved", "imagesReplaced", "mirrorsReplaced", "redundanciesEliminated", "tokensBefore"),
     *("tokensAfter", "tokensUncached", "tokensRecorded", "removableBytes", "removedBytes", "protectedBytes", "lines"),
-    *("linesChanged", "linesNotUnderstood", "imitatedMarkers", "blobsOutOfReach", "markersWithoutJournal"),
+    *(
+        "linesChanged",
+        "linesNotUnderstood",
+        "imitatedMarkers",
+        "blobsOutOfReach",
+        "blobsInCommits",
+        "markersWithoutJournal",
+    ),
 }
 TOTAL_FIELDS = FILE_FIELDS - {"path", "format", "status", "reason", "run", "tokensRecorded"}
 SIZES = r"[\d,]+ KB"

@@ -22,7 +22,7 @@ from sessioncompress.operations.verify import verify_session
 from sessioncompress.operations.wording import at_stake
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.pipeline.stats import Status
-from sessioncompress.policy.model import BALANCED, Prune
+from sessioncompress.policy.model import BALANCED, Policy, Prune
 from sessioncompress.store import git
 from sessioncompress.store.journal import load
 from sessioncompress.store.layout import store_in
@@ -272,6 +272,20 @@ def test_verify_names_what_git_will_delete(tmp_path: Path) -> None:
     assert restore_session(session).exact
     assert session.read_bytes() == FIRST
     moves_to_a_store(repository, tmp_path / "new")
+
+
+@pytest.mark.parametrize(("policy", "number"), [(HISTORY, 0), (EAGER, 0), (COMMITTED, 1)])
+def test_a_run_that_stores_all_names_what_earlier_ones_left_in_commits(
+    tmp_path: Path, policy: Policy, number: int
+) -> None:
+    """It stores what it replaces, and no more: a squash would still lose the rest."""
+    session = turned(tmp_path / "work").folder / NAME
+    session.write_bytes(session.read_bytes() + BOTH.removeprefix(FIRST))
+    stats = compress_session(session, policy, force=True)
+    assert stats.blobs_in_commits == number
+    told = [each for each in wording.warnings(stats) if each.endswith(git.INTO_A_STORE)]
+    assert len(told) == number
+    assert all("only in commits (1 git blob)" in each for each in told)
 
 
 @pytest.mark.parametrize("fetches", [False, True])
