@@ -5,6 +5,7 @@ Records after the last run record were never committed. This module only reads.
 
 from __future__ import annotations
 
+import os
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -531,12 +532,15 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
         except (ValueError, KeyError, TypeError) as error:
             is_conflict = raw.startswith((b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>"))
             why = "git left a conflict marker there" if is_conflict else str(error)[:_MOST_SAID]
+            path, originals = Path(where), layout.originals_of(Path(where))
+            prints = f"'zstd -dc {quote(originals.name)}' still prints the originals. " if originals.exists() else ""
             raise Damaged(
                 f"this record of the journal cannot be read ({why})",
                 where=where,
                 line=number,
-                remedy=f"Put the journal back from a backup. {one_side(Path(where), is_sure=is_conflict)}If others "
-                "made it, move its two files away. 'sessioncompress forget' deletes all stores of the session.",
+                remedy=f"Put the journal back from a backup. {one_side(path, is_sure=is_conflict)}If others made it, "
+                f"move its two files away. {prints}'sessioncompress forget' deletes all stores of "
+                f"{os.fsdecode(layout.named_in(path))}.",
             ) from error
     return journal
 

@@ -17,7 +17,7 @@ from sessioncompress.store.damage import SalvagingReader, readable_lines
 from sessioncompress.store.layout import store_in
 from sessioncompress.store.originals import FRAME_BYTES, InFrame, OriginalsReader, zstd
 from tests.faults.scenes import SIZES, built
-from tests.support.runs import append, compress, write
+from tests.support.runs import append, compress, fixture, write
 from tests.unit.store.test_originals import LINE_SETS, noise, pack
 from tests.unit.store.tools import digest, everything
 
@@ -150,6 +150,22 @@ def without_seals(journal: bytes) -> bytes:
     return b"".join(
         _SEAL.sub(b"", line) if b'"type":"run"' in line else line for line in journal.splitlines(keepends=True)
     )
+
+
+def test_a_journal_that_cannot_be_read_leaves_the_originals(tmp_path: Path) -> None:
+    """They are whole: the error names the program that prints them, and whose store forget would delete."""
+    path = write(tmp_path, fixture("pi-anthropic.jsonl"))
+    compress(path)
+    journal, originals = store_in(path).journal, store_in(path).originals
+    journal.write_bytes(journal.read_bytes().replace(b'{"type":"block"', b'z"type":"block"', 1))
+    prints = f"'zstd -dc {originals.name}' still prints the originals. "
+    with pytest.raises(Damaged) as error:
+        verify_session(path)
+    assert error.value.remedy.endswith(f"{prints}'sessioncompress forget' deletes all stores of {path.name}.")
+    originals.unlink()
+    with pytest.raises(Damaged) as error:
+        verify_session(path)
+    assert "zstd" not in str(error.value)
 
 
 @pytest.mark.parametrize("act", [compress, restore_session, verify_session], ids=lambda act: act.__name__)
