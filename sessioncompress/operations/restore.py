@@ -355,7 +355,7 @@ class _Exactly(Restoring):
         standing = relatives.strangers_of(session, relatives.believed(journal))
         own = relatives.Relative(session.path, self.store, journal)
         marked = relatives.unknown_to(standing, own)
-        family = relatives.relatives_of(session, self.policy) if marked else []
+        family = relatives.relatives_of(session, self.policy)[0] if marked else []
         left = relatives.unknown_to(marked, *family)
         # In lines that another user's journal knows, every marker counts as unknown.
         unknown = standing if journal.is_ours else relatives.strangers_of(session, journal)
@@ -514,7 +514,8 @@ class _AskedStores:
         """Add the stores of the session's relatives, only once even if that fails; True if there are any."""
         may_ask, self._may_ask_family = self._may_ask_family, False
         if may_ask:
-            self.family = relatives.relatives_of(self._stored.session, self._policy)
+            self.family, damaged = relatives.relatives_of(self._stored.session, self._policy)
+            self.failed += damaged
             self.asked += self.family
         return bool(may_ask and self.family)
 

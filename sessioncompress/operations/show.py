@@ -149,7 +149,8 @@ def _places(path: Path | None, policy: Policy) -> Iterator[list[Path]]:
         stores = dict.fromkeys((store_at(whole, policy), *all_stores(whole, backups_of(whole, policy))))
         yield from ([each.journal] for each in sorted(stores, key=lambda each: not each.is_ours))
         with suppress(errors.Refused, errors.FileFailed), open_session(path, writing=False) as session:
-            yield [each.store.journal for each in relatives_of(session, policy)]
+            family, damaged = relatives_of(session, policy)
+            yield [each.store.journal for each in family] + [Path(each.where) for each in damaged if each.where]
         return
     others: list[list[Path]] = []
     for folder in [path] if path is not None else around(policy):

@@ -249,7 +249,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         del known  # which may be large
         own = relatives.Relative(session.path, store, journal)
         strangers = relatives.unknown_to(relatives.strangers_of(session, relatives.believed(journal)), own)
-        family = relatives.relatives_of(session, policy) if strangers else []
+        family, damaged = relatives.relatives_of(session, policy) if strangers else ([], [])
         left, wrong = strangers, list[SessionCompressError]()
         for relative in family:
             try:
@@ -261,6 +261,8 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         unknown = relatives.unknown_to(strangers, *family)
         if wrong and len(unknown) < len(left):
             raise wrong[0]
+        if unknown and damaged:
+            raise damaged[0]
         if unknown and not journal.runs:
             relatives.refuse_if_marked(stored, policy)
         others = OtherStores(session.path, store, backups_of(session.path, policy))

@@ -18,7 +18,7 @@ from sessioncompress.core.marker import PREFIX_BYTES, adds_up, references, stand
 from sessioncompress.core.model import Kind, OurKey
 from sessioncompress.core.references import FEWEST_DIGITS
 from sessioncompress.core.text import counted, quote, restoring
-from sessioncompress.errors import Refused, SessionCompressError
+from sessioncompress.errors import Damaged, Refused, SessionCompressError
 from sessioncompress.formats import table
 from sessioncompress.formats.base import Name
 from sessioncompress.pipeline import reading, rollouts
@@ -95,17 +95,23 @@ class Relative(NamedTuple):
     journal: Journal
 
 
-def relatives_of(session: OpenSession, policy: Policy) -> list[Relative]:
-    """Find the relatives of a session that have a store, nearest first.
+def relatives_of(session: OpenSession, policy: Policy) -> tuple[list[Relative], list[Damaged]]:
+    """Find the relatives of a session that have a store, nearest first, and the errors of damaged journals.
 
     A relative has the session's id, or is named as a parent by the header of the session or of a relative. A header is
     untrusted and must not choose where originals are read from. So a relative must be in the session's folder, or both
     must be where one of this user's agents keeps its sessions. Raises Refused if the session has no known format, and
-    as loading a relative's journal does.
+    FileFailed if a relative's journal can't be opened.
     """
-    paths = [path for path in _named_by(_named_in(session), session.path, policy) if path != session.path]
-    found = [Relative(path, each, _journal(each.journal)) for path in paths for each in _stores_of(path, policy)]
-    return [each for each in found if each.journal.runs]
+    found, damaged = list[Relative](), list[Damaged]()
+    for path in _named_by(_named_in(session), session.path, policy):
+        for each in _stores_of(path, policy) if path != session.path else ():
+            # A damaged journal must not keep this session from the others.
+            try:
+                found.append(Relative(path, each, _journal(each.journal)))
+            except Damaged as error:
+                damaged.append(error)
+    return [each for each in found if each.journal.runs], damaged
 
 
 def _stores_of(path: Path, policy: Policy) -> Iterable[Store]:
@@ -325,13 +331,19 @@ def may_know(journal: Journal | None, strangers: Sequence[Stranger]) -> bool:
 
 
 def refuse_if_marked(stored: reading.Stored, policy: Policy) -> None:
-    """Raise Refused if a session without a journal has markers: it was moved, copied or forked."""
+    """Raise Refused if a session without a journal has markers: it was moved, copied or forked.
+
+    Raises Damaged if a relative's journal is damaged, and no other relative has all the originals.
+    """
     session, store = stored.session, stored.store
     strangers = strangers_of(session, Journal())
     if not strangers:
         return
-    relatives = [each for each in relatives_of(session, policy) if len(unknown_to(strangers, each)) < len(strangers)]
+    family, damaged = relatives_of(session, policy)
+    relatives = [each for each in family if len(unknown_to(strangers, each)) < len(strangers)]
     unknown = unknown_to(strangers, *relatives)
+    if unknown and damaged:
+        raise damaged[0]
     nameless = sum(not each.reference for each in unknown)
     # The error starts with the full path, so later paths in the same folder are shortened.
     here, backups = f"{session.path.parent}/", backups_of(session.path, policy)

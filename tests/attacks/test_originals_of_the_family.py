@@ -315,6 +315,30 @@ def test_another_relative_s_damage_costs_nothing(tmp_path: Path) -> None:
     assert run(tmp_path, "verify", child).returncode == 5
 
 
+def test_a_damaged_journal_costs_no_other_session(tmp_path: Path) -> None:
+    """A fork gets its own originals back, and is checked where another relative has the rest."""
+    parent, child = family(tmp_path, of_pi(), "a/s.jsonl", pi, "a/fork.jsonl")
+    own = PiSession(seed="more")
+    own.user("More.")
+    own.step("bash", {"command": "more"}, log("more"))
+    grown = child.read_bytes() + b"".join(turn(own, 2).lines()[1:])
+    child.write_bytes(grown)
+    assert run(tmp_path, "compress", *HASTE, child).returncode == 0
+    copied, journal = parent.with_name("t.jsonl"), store_in(parent).journal
+    for file, copy in zip((parent, *store_in(parent)[1:3]), (copied, *store_in(copied)[1:3]), strict=True):
+        shutil.copy(file, copy)
+    journal.write_bytes(b"{}\n" + journal.read_bytes())
+    found = run(tmp_path, "verify", child)
+    assert (found.returncode, "in a relative's store, checked" in found.stdout) == (0, True), found.stderr
+    store_in(copied).journal.unlink()
+    found = run(tmp_path, "verify", child)
+    assert found.returncode == 5
+    assert f"failed: {journal}:1: this record of the journal cannot be read" in found.stderr
+    assert f"deletes all stores of {parent.name}." in found.stderr
+    assert run(tmp_path, "restore", child).returncode == 0
+    assert child.read_bytes() == grown
+
+
 def test_the_store_of_a_relative_whose_key_was_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is there though it does not count, as where a branch brought another: then it is read, and that is told."""
     parent, child = family(tmp_path, of_pi(), "a/s.jsonl", pi, "a/fork.jsonl")
