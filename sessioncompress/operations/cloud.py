@@ -53,7 +53,7 @@ def policy_for(remote: Remote, policies: Policies) -> Policy:
     policy = policies.apart
     asked = {
         "--backup-dir (backupDir)": policy.backup_dir,
-        "--commit-originals (commitOriginals)": policy.commit_originals,
+        "--originals-in (commitOriginals)": policy.commit_originals,
         "--log (logFile)": policy.log_file,
     }
     if given := [name for name, value in asked.items() if value]:

@@ -148,12 +148,14 @@ class Placeholder(StrEnum):
 class OnlyUser(NamedTuple):
     """Marks a key that a file found near a session may not set, because anyone may have created that folder.
 
-    `option` sets the same. An error uses `harm` as the reason, and `to` as the commands that have the option.
+    `option` sets the same, or for a text in `words` that option does. An error uses `harm` as the reason, and `to` as
+    the commands that have the option.
     """
 
     option: str
     harm: str
     to: str = " to 'compress'"
+    words: Mapping[str, str] = {}
 
 
 class Limits(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -303,7 +305,12 @@ class Policy(Section, frozen=True, gc=False):
     commit_originals: Annotated[
         bool | Literal["history"],
         Meta(description='true, false or "history"'),
-        OnlyUser("--commit-originals", "lets git see the originals", " to 'compress' or 'pre-commit'"),
+        OnlyUser(
+            "--commit-originals",
+            "lets git see the originals",
+            " to 'compress' or 'pre-commit'",
+            {"history": "--originals-in history"},
+        ),
     ] = False
     quiet_seconds: Seconds = 0
     idle_seconds: Seconds = 0

@@ -225,7 +225,9 @@ class Policies:
                 and all(self._options.get(option) in (None, False) for option in options)
                 and not any(_says(each.section, name) for each in self._user)
             ):
-                forbidden[name] = key.only_user
+                rule = key.only_user
+                option = rule.words.get(value, rule.option) if isinstance(value, str) else rule.option
+                forbidden[name] = rule._replace(option=option)
             return False
 
         policy = from_mapping(base, source.section, source.file, counts)

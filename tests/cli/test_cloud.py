@@ -319,7 +319,7 @@ def test_a_policy_near_a_session_does_not_count(session: str, bucket: Any, here:
     [
         (("compress", URL, "--log", "log"), 2, "--log (logFile) can't be used with sessions in object stores."),
         (("compress", URL, "--backup-dir", "b"), 2, "--backup-dir (backupDir) can't be used with sessions in"),
-        (("compress", URL, "--commit-originals"), 2, "--commit-originals (commitOriginals) can't be used with"),
+        (("compress", URL, "--commit-originals"), 2, "--originals-in (commitOriginals) can't be used with"),
         (("compress", URL, "."), 2, "local paths and URLs of object stores can't be combined; use one run for each"),
         (("compress", URL, "--all"), 2, "PATHS can't be combined with --agent, --project or --all"),
         (("restore", URL, "--from-markers", "--originals", "x"), 2, "--originals takes a local session"),

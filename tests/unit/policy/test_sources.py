@@ -170,6 +170,16 @@ def test_the_user_and_a_named_file_may_say_anything(
     assert policy_for(session) == BALANCED
 
 
+@pytest.mark.parametrize(
+    ("value", "option"), [(True, "--commit-originals"), ("history", "--originals-in history")], ids=["true", "history"]
+)
+def test_the_option_that_says_the_same_is_named(clone: Path, value: bool | str, option: str) -> None:
+    """It would be another choice where a value has an option of its own."""
+    write(clone / "compression.json", {"commitOriginals": value})
+    with pytest.raises(UsageError, match=f"give {option} to 'compress' or 'pre-commit', name a file"):
+        policy_for(clone / "s.jsonl")
+
+
 def test_defaults_in_a_file_near_a_session_take_nothing_from_the_user(clone: Path, configuration: Path) -> None:
     """A file with all keys is one that people copy."""
     write(configuration, {"keepBackup": False, "logFile": "~/log", "backupDir": "/kept", "commitOriginals": True})
