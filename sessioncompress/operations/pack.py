@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path, PureWindowsPath
 from typing import NamedTuple
@@ -28,6 +29,7 @@ from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk, moves, objects, packing
 from sessioncompress.store import journal as journals
 from sessioncompress.store.folder import tidy
+from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import (
     ARCHIVE,
     Store,
@@ -120,7 +122,7 @@ def pack_sessions(
                 names.append(Disk(root).free_name(_name_of(heads[0]), names))
                 archive = str(packs_of(root) / f"{names[-1]}{ARCHIVE}")
                 for head in heads:
-                    yield outcome_of(head.found, lambda: stats_of(head, archive, "would-pack"))  # noqa: B023 - called at once
+                    yield outcome_of(head.found, lambda: _would_pack(head, archive))  # noqa: B023 - called at once
             continue
         try:
             with moves.alone(at := Disk(root)) as found_here:
@@ -353,8 +355,21 @@ def _added(new: packing.NewPack, head: ToPack, pool: ThreadPoolExecutor) -> Entr
     )
 
 
+def _would_pack(head: ToPack, archive: str) -> PackStats:
+    """Return the statistics of a session that would be packed. Raises SessionCompressError if it would not."""
+    _journal_beside(head.path, store_of(head.path, head.policy))
+    return stats_of(head, archive, "would-pack")
+
+
 def _refuse_unless_whole(session: OpenSession, store: Store) -> None:
     """Bring a session to the state of its last run. Raises Refused if its store isn't next to it."""
+    recover(session, store, _journal_beside(session.path, store).lengths)
+    if session.left_over:
+        raise session.in_use("a run just replaced it")
+
+
+def _journal_beside(session: Path, store: Store) -> Journal:
+    """Load a session's journal. Raises Refused if it names originals that aren't next to the session."""
     journal = journals.load(store.journal)
     where = "in commits" if journal.blobs else ""
     if not store.is_beside and holds(store):
@@ -362,11 +377,9 @@ def _refuse_unless_whole(session: OpenSession, store: Store) -> None:
         where = f"in the backup folder {store.folder}"
     if where:
         what = f"its originals are {where}, and a pack holds only what is next to sessions"
-        remedy = "Run 'sessioncompress restore' on it first."
-        raise Refused(what, where=session.path, remedy=remedy)
-    recover(session, store, journal.lengths)
-    if session.left_over:
-        raise session.in_use("a run just replaced it")
+        remedy = "Run 'sessioncompress restore' and then 'sessioncompress forget' on it first."
+        raise Refused(what, where=session, remedy=remedy)
+    return journal
 
 
 def _turns(session: OpenSession, form: Format) -> tuple[int, str]:
@@ -459,7 +472,7 @@ def _packed_objects(
 
         for heads in map(by_family, projects.values()):
             if dry_run:
-                yield from (Outcome(head.found, stats_of(head, "", "would-pack")) for head in heads)
+                yield from (outcome_of(head.found, partial(_would_pack, head, "")) for head in heads)
             else:
                 yield from map(told, pack_project(at, folder, heads, packs, take, pool))
         if not dry_run:

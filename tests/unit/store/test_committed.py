@@ -437,12 +437,18 @@ def test_messages_of_a_document_are_stored(tmp_path: Path) -> None:
 
 
 def test_no_pack_lacks_what_a_commit_has(tmp_path: Path) -> None:
-    """An archive may be moved anywhere."""
+    """An archive may be moved anywhere. A rehearsal counts no such session, and the commands that the error names help."""
     session = turned(tmp_path / "work").folder / NAME
-    (outcome,) = pack_sessions([Found(session, named=True)], [session.parent], lambda _: HISTORY)
-    assert "its originals are in commits" in str(outcome.error)
+    pack = partial(pack_sessions, [Found(session, named=True)], [session.parent], lambda _: HISTORY)
+    for dry_run in (True, False):
+        (outcome,) = pack(dry_run=dry_run)
+        assert "its originals are in commits" in str(outcome.error)
+        assert "'sessioncompress restore' and then 'sessioncompress forget'" in str(outcome.error)
     assert restore_session(session).exact
     assert session.read_bytes() == FIRST
+    assert [outcome.result for outcome in pack(dry_run=True)] == [None]
+    forget_session(session)
+    assert [outcome.error for dry_run in (True, False) for outcome in pack(dry_run=dry_run)] == [None, None]
 
 
 def test_forget_says_what_it_cannot_delete(tmp_path: Path) -> None:
