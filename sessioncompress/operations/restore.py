@@ -142,6 +142,10 @@ def _put_back(session: OpenSession, journal: Journal) -> str:
     return f"it is as run {run.id} left it, though that run was undone: somebody put it back"
 
 
+def _told_of_broken(journal: Journal) -> str:
+    return "its journal was changed after a run wrote it: 'verify' says where" if journal.broken else ""
+
+
 class Restoring:
     """One restore of an open session. `command` is recorded; `run` is set if only one run is to be undone."""
 
@@ -242,7 +246,7 @@ class _Exactly(Restoring):
         has = counted(lost, "line has", "lines have")
         stay = counted(parted, "more line stays", "more lines stay")
         inexact = joined(
-            "its journal was changed after a run wrote it: 'verify' says where" if journal.broken else "",
+            _told_of_broken(journal),
             told_of(since.changed),
             f"{stay} compressed, since calls tie them to those" if parted else "",
             f"{has} no original: compressed without keeping originals (keepBackup: false)" if lost else "",
@@ -452,7 +456,8 @@ class _FromMarkers(Restoring):
             if stores.first is own and not (is_own or failed) and marked and len(left) == len(marked):
                 relatives.refuse_if_marked(self.stored, self.policy)
             failed += back.failed(own)
-            stays = joined(back.stays(), before_all(session, journal, store.originals).told if is_own else "")
+            told = before_all(session, journal, store.originals).told if is_own else ""
+            stays = joined(_told_of_broken(journal), back.stays(), told)
             inexact = back.inexact(since)
             known = (str(store.originals), str(session.path))
             notes = [f"{each.where}: {each.what}" for each in failed if each.where not in known]

@@ -217,7 +217,7 @@ def _in_journal(ref: str, journal: Path, named: Path | None) -> list[Shown]:
         if not journal.is_file() or not mentions(ref, journal):
             return []
         refuse_linked(path)
-    loaded = journals.load(journal)
+    loaded = journals.load(journal, salvaging=True)
     if any(each.startswith(ref) or ref.startswith(each) for one in loaded.checkpoints for each in one.refs):
         return _in_summary(ref, journal, loaded, named)
     exact = [row for row, (each, _) in enumerate(loaded.references) if each == ref]

@@ -457,7 +457,7 @@ def with_store(
     original that can't be read is reported with what can still be done: see judging().
     """
     store = brought_home(session, policy, writing=writing) if adds else store_of(session.path, policy)
-    journal = journals.load(store.journal)
+    journal = journals.load(store.journal, salvaging=salvaging)
     with nullcontext() if salvaging else judging(store.originals, journal):
         (recover if writing else check)(session, store, journal.lengths, salvaging=salvaging)
         yield Stored(session, store, journal)

@@ -25,7 +25,7 @@ from sessioncompress.store.folder import refuse_linked
 from sessioncompress.store.git import in_work_tree
 from sessioncompress.store.lock import open_file
 from sessioncompress.store.machine import is_signed
-from sessioncompress.store.originals import FRAME_BYTES, InBlob, InFrame
+from sessioncompress.store.originals import FRAME_BYTES, FROM_MARKERS, InBlob, InFrame
 from sessioncompress.store.records import BlockRecord, CheckpointRecord, Dropped, LineRecord, RunKind, RunRecord
 
 _MOST_ASKED = 8
@@ -33,6 +33,8 @@ _MOST_ASKED = 8
 _MOST_SAID = 200
 """Maximum characters of an error about a record, which may quote it."""
 _NOTHING: Mapping[str, Any] = {}
+_OF_A_BLOCK = b'{"type":"block"'
+_OF_A_LINE = (b'{"type":"edit"', b'{"type":"git-edit"', b'{"type":"line"', _OF_A_BLOCK)
 
 
 class _Rows:
@@ -202,6 +204,14 @@ class Journal:
         else:
             self._blocks.append(record)
             self._owners.append(len(self._lines) - 1)
+
+    def drop_line(self) -> None:
+        """Remove the newest line record, if it is of the run that is being read, with its blocks."""
+        if len(self._lines) > self._ends[-1][0]:
+            self._lines.pop()
+        while self._owners and self._owners[-1] == len(self._lines):
+            self._owners.pop()
+            self._blocks.pop()
 
     @property
     def checkpoints(self) -> Sequence[CheckpointRecord]:
@@ -446,8 +456,8 @@ class Journal:
         lines = sum(dropped.lines for each in standing for dropped in each.dropped)
         return lines + sum(each.removed is not None for each in standing)
 
-    def end_run(self, run: RunRecord) -> None:
-        """Add a run after its records.
+    def end_run(self, run: RunRecord, *, lost: bool = False) -> None:
+        """Add a run after its records, of which some may be `lost`.
 
         Raises ValueError if it does not continue from the previous run, or if its number of records is wrong.
         """
@@ -459,7 +469,7 @@ class Journal:
         if elsewhere and not self.broken:
             raise ValueError("its run does not continue from the run before it")
         added = (len(self._lines) - lines, len(self._blocks) - blocks)
-        if run.records is not None and run.records != added:
+        if run.records is not None and run.records != added and not lost:
             written = f"its run wrote {run.records[0]} line and {run.records[1]} block records"
             raise ValueError(f"{written}, but {added[0]} and {added[1]} are there")
         if len(self.runs) > 1 and not self.runs[-1].writes_checkpoint:
@@ -473,11 +483,12 @@ class Journal:
         self._sizes.append(self.size + self.store_size)
 
 
-def load(path: Path, *, to_hole: bool = False) -> Journal:
+def load(path: Path, *, to_hole: bool = False, salvaging: bool = False) -> Journal:
     """Read the journal at a path, or return an empty one if the file is missing.
 
-    With `to_hole`, stop at a trailing hole that the file system reports, because a hole contains no records. Use this
-    only for reports: some file systems have been wrong about holes, and no run may truncate a file because of one.
+    If `salvaging`, skip damaged records; see read(). With `to_hole`, stop at a trailing hole that the file system
+    reports, because a hole contains no records. Use this only for reports: some file systems have been wrong about
+    holes, and no run may truncate a file because of one.
     """
     with failing(path):
         refuse_linked(path)
@@ -486,14 +497,15 @@ def load(path: Path, *, to_hole: bool = False) -> Journal:
         except FileNotFoundError:
             return Journal()
         with open(fd, "rb", buffering=1 << 20) as file:
-            return read(file, str(path), disk.written(fd) if to_hole else None)
+            return read(file, str(path), disk.written(fd) if to_hole else None, salvaging=salvaging)
 
 
-def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
+def read(file: BinaryIO, where: str, end: int | None = None, *, salvaging: bool = False) -> Journal:
     """Read a journal up to its last run record; with `end`, up to the last one that starts before that byte.
 
-    A bad record before that is damage; after it, it is a torn append. Raises Damaged, with the line number, also for
-    converted line ends: they break all sizes and seals.
+    A bad record before that is damage; after it, it is a torn append. If `salvaging`, skip a line of which a record
+    can't be read, and set `broken`: the other lines' records are complete. Raises Damaged, with the line number, also
+    for converted line ends: they break all sizes and seals.
     """
     position = committed = 0
     for raw in records.raw_records(file):
@@ -504,6 +516,7 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
             break
     journal = Journal()
     seal, seen = sha256(), sha256(layout.named_in(Path(where)))
+    lost = skips = False
     file.seek(0)
     for number, raw in enumerate(records.raw_records(file), 1):
         if journal.size + len(raw) > committed:
@@ -524,22 +537,35 @@ def read(file: BinaryIO, where: str, end: int | None = None) -> Journal:
                 if written != seal.hexdigest().encode() and (written or record.records is not None):
                     journal.broken = journal.broken or number
                 seal = sha256()
-                journal.end_run(record._replace(is_ours=is_signed(seen, raw)))
+                journal.end_run(record._replace(is_ours=is_signed(seen, raw)), lost=lost)
+                lost = skips = False
             else:
-                journal.add(record)
+                skips = skips and isinstance(record, BlockRecord)
+                if not skips:
+                    journal.add(record)
                 seal.update(raw)
             seen.update(raw)
         except (ValueError, KeyError, TypeError) as error:
+            is_of_line = raw.startswith(_OF_A_LINE) and not records.may_be_run(raw)
+            if salvaging and is_of_line:
+                journal.broken = journal.broken or number
+                if not skips and raw.startswith(_OF_A_BLOCK):
+                    journal.drop_line()
+                lost = skips = True
+                # Otherwise a record that others added would count as ours.
+                seen.update(raw)
+                continue
             is_conflict = raw.startswith((b"<<<<<<<", b"|||||||", b"=======", b">>>>>>>"))
             why = "git left a conflict marker there" if is_conflict else str(error)[:_MOST_SAID]
             path, originals = Path(where), layout.originals_of(Path(where))
+            back = f"{FROM_MARKERS}. " if is_of_line else ""
             prints = f"'zstd -dc {quote(originals.name)}' still prints the originals. " if originals.exists() else ""
             raise Damaged(
                 f"this record of the journal cannot be read ({why})",
                 where=where,
                 line=number,
                 remedy=f"Put the journal back from a backup. {one_side(path, is_sure=is_conflict)}If others made it, "
-                f"move its two files away. {prints}'sessioncompress forget' deletes all stores of "
+                f"move its two files away. {back}{prints}'sessioncompress forget' deletes all stores of "
                 f"{os.fsdecode(layout.named_in(path))}.",
             ) from error
     return journal

@@ -8,16 +8,19 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from sessioncompress.errors import Damaged, Unreadable
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.store.damage import SalvagingReader, readable_lines
+from sessioncompress.store.journal import load
 from sessioncompress.store.layout import store_in
 from sessioncompress.store.originals import FRAME_BYTES, InFrame, OriginalsReader, zstd
 from tests.faults.scenes import SIZES, built
-from tests.support.runs import append, compress, fixture, write
+from tests.support.runs import EAGER, append, blocks_of, compress, fixture, split, write
 from tests.unit.store.test_originals import LINE_SETS, noise, pack
 from tests.unit.store.tools import digest, everything
 
@@ -162,10 +165,52 @@ def test_a_journal_that_cannot_be_read_leaves_the_originals(tmp_path: Path) -> N
     with pytest.raises(Damaged) as error:
         verify_session(path)
     assert error.value.remedy.endswith(f"{prints}'sessioncompress forget' deletes all stores of {path.name}.")
+    assert "--from-markers" not in error.value.remedy
+    with pytest.raises(Damaged):
+        restore_session(path, from_markers=True)
     originals.unlink()
     with pytest.raises(Damaged) as error:
         verify_session(path)
     assert "zstd" not in str(error.value)
+
+
+@pytest.mark.parametrize("record", [b'{"type":"edit"', b'{"type":"block"'], ids=["of a line", "of a value"])
+@pytest.mark.parametrize("rerun", [False, True], ids=["one run", "two runs"])
+def test_a_damaged_record_costs_one_line(tmp_path: Path, record: bytes, rerun: bool) -> None:
+    """All others come back from markers, are shown, and are not said to be exact; the right journal gives back all."""
+    path = write(tmp_path, fixture("pi-anthropic.jsonl"))
+    original = split(path.read_bytes())
+    compress(path, replace(EAGER, tool_result_max_bytes=3_000))
+    if rerun:
+        compress(path, EAGER)
+    compressed, journal = split(path.read_bytes()), store_in(path).journal
+    right = journal.read_bytes()
+    at = right.index(record, right.index(record) + 1)
+    journal.write_bytes(right[: at + 40] + bytes([right[at + 40] ^ 0x80]) + right[at + 41 :])
+    with pytest.raises(Damaged, match="'sessioncompress restore --from-markers' puts back all lines that can still"):
+        restore_session(path)
+    assert path.read_bytes() == b"".join(compressed)
+    assert all(show(block.ref, path) for _, block in blocks_of(load(journal, salvaging=True)))
+    restored = restore_session(path, from_markers=True)
+    assert not restored.exact
+    assert "its journal was changed after a run wrote it" in restored.reason
+    lines = split(path.read_bytes())
+    assert sum(line != was for line, was in zip(lines, original, strict=True)) == 1
+    journal.write_bytes(right)
+    assert restore_session(path).exact
+    assert split(path.read_bytes()) == original
+
+
+def test_a_bad_record_that_was_added_is_not_ours(tmp_path: Path) -> None:
+    """Whoever adds it to a journal takes out the line before it: so no run of it is trusted."""
+    path = write(tmp_path, fixture("pi-anthropic.jsonl"))
+    compress(path)
+    journal = store_in(path).journal
+    records = split(journal.read_bytes())
+    assert load(journal, salvaging=True).is_ours
+    journal.write_bytes(b"".join([*records[:-1], b'{"type":"block"\n', records[-1]]))
+    found = load(journal, salvaging=True)
+    assert (found.is_ours, found.broken) == (False, len(records))
 
 
 @pytest.mark.parametrize("act", [compress, restore_session, verify_session], ids=lambda act: act.__name__)
