@@ -236,6 +236,23 @@ MUTANTS = (
             "if False:",
         ),
     ),
+    *_in(
+        "pipeline/relatives.py",
+        "tests/attacks/test_originals_of_the_family.py::test_a_damaged_journal_costs_no_other_session",
+    )(
+        ("a relative's damaged journal stops the others", "damaged.append(error)", "raise"),
+    ),
+    *_in("store/journal.py", "tests/unit/store/test_damage.py")(
+        ("a line of which a value's record is damaged comes back", "journal.drop_line()", "pass"),
+        ("values of a damaged record's line go to the line before it", "lost = skips = True", "lost = True"),
+        ("a bad record that was added counts as ours", "ours.\n                seen.update(raw)", "ours."),
+    ),
+    *_in("operations/restore.py", "tests/unit/store/test_damage.py")(
+        ("a restore without damaged records is exact", "joined(_told_of_broken(journal), back", 'joined("", back'),
+    ),
+    *_in("operations/pack.py", "tests/unit/store/test_committed.py::test_no_pack_lacks_what_a_commit_has")(
+        ("a rehearsal counts what pack refuses", "    _journal_beside(head.path,", "    (head.path,"),
+    ),
     *_in("operations/verify.py", "tests/faults/test_store_attacks.py")(
         ("verify looks at no seal", "        damage.refuse_if_changed(store, journal)\n", ""),
     ),
