@@ -1,9 +1,12 @@
-"""`search`: find text in the conversations of sessions, including packed ones."""
+"""`search`: find text in the conversations of sessions, including packed ones, and in their originals."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from hashlib import sha256
+from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +15,20 @@ from msgspec import Struct
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.frame import Done, Each, SessionCommand
-from sessioncompress.cli.tables import echo_wrapped, is_seen, pasted
+from sessioncompress.cli.tables import cut, echo_wrapped, is_seen, pasted, titled, width
 from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Say, Utterance
 from sessioncompress.core.marker import PREFIX_BYTES
-from sessioncompress.core.text import counted, printable, quote, utf8
+from sessioncompress.core.text import age, counted, printable, quote, utf8, written_time
 from sessioncompress.errors import SessionCompressError
-from sessioncompress.operations.sessions import given_title
+from sessioncompress.operations.matching import original_of
+from sessioncompress.operations.sessions import folder_of, given_title, title_in
 from sessioncompress.pipeline import reading
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_at
 from sessioncompress.store.lock import open_session
+from sessioncompress.store.originals import OriginalsReader
 
 _SHOWN = 160
 """Maximum characters shown of a line, around the match."""
@@ -34,18 +39,23 @@ _EACH, _ALL = 10, 100
 
 
 class Hit(Struct, frozen=True, rename="camel"):
-    """One line with a match: its turn, counted from 1, or None before the first, and the role of its author."""
+    """One line with a match: its turn, counted from 1, or None before the first, and the role of its author.
+
+    `replaced` is set if the session no longer has the line, and its original does.
+    """
 
     turn: int | None
     said: str
     line: str
+    replaced: bool = False
 
 
 class SearchStats(Struct, frozen=True, rename="camel"):
     """The matches in one session.
 
-    `cut` is set if there are more matches, `shortened` if some text was replaced. `made_elsewhere` is set if there are
-    matches and not all runs of the session's store are this user's on this machine.
+    `cut` is set if there are more matches, `shortened` if it has markers whose originals could not be searched.
+    `made_elsewhere` is set if there are matches and not all runs of the session's store are this user's on this
+    machine. `agent`, `project`, `title` and `modified` are as in the list of sessions.
     """
 
     path: str
@@ -54,6 +64,10 @@ class SearchStats(Struct, frozen=True, rename="camel"):
     cut: bool = False
     shortened: bool = False
     made_elsewhere: bool = False
+    agent: str = ""
+    project: str = ""
+    title: str = ""
+    modified: float = 0
 
 
 def search_session(path: Path, text: str, policy: Policy = BALANCED, *, packed: bool = False) -> SearchStats:
@@ -62,35 +76,77 @@ def search_session(path: Path, text: str, policy: Policy = BALANCED, *, packed: 
     # JSON escapes these two ASCII characters.
     plain = folded.encode() if folded.isascii() and folded.isprintable() and not set(folded) & {'"', "\\"} else b""
     hits: list[Hit] = []
-    with open_session(path, writing=False) as session:
+    with open_session(path, writing=False) as session, _Originals(session.path, policy) as kept:
         form = reading.format_of(session, head=(head := reading.head_in(session)))
-        reader = form.reader()
+        reader, before = form.reader(), form.reader()
         if folded in (title := given_title(session, form, head)).casefold():
             hits.append(Hit(None, "title", title))
         turn, shortened = 0, False
-        for _, raw, whole in jsonl.pieces_of(session.reader, session.size):
-            shortened = shortened or PREFIX_BYTES in raw
+        moved = ((*piece, False) for piece in kept.moved())
+        there = ((*piece, True) for piece in jsonl.pieces_of(session.reader, session.size))
+        for _, raw, whole, is_there in chain(moved, there):
+            was = kept.of(raw) if whole else None
+            shortened = shortened or (was is None and PREFIX_BYTES in raw)
             if not whole or (entry := jsonl.parse(raw)) is None:
                 continue
-            # Searching the bytes first is faster, because most lines don't match.
-            may_hold = not plain or plain in raw.lower()
+            found: list[Hit] = []
             for said in reader.said(entry):
-                turn += said.say is Say.PROMPT
-                if may_hold and said.say is not Say.CARRIED:
-                    hits += (Hit(turn or None, said.say.value, line) for line in _lines(said, folded))
+                turn += is_there and said.say is Say.PROMPT
+                # Searching the bytes first is faster, because most lines don't match.
+                if not plain or plain in raw.lower():
+                    found += (Hit(turn or None, said.say.value, line, not is_there) for line in _lines(said, folded))
+            if was is not None:
+                left, found = {each.line for each in found if is_there}, []
+                for said in before.said(jsonl.parse(was) or {}) if not plain or plain in was.lower() else ():
+                    lines = _lines(said, folded)
+                    found += (Hit(turn or None, said.say.value, each, each not in left) for each in lines)
+            hits += found
             if len(hits) > _MOST:
                 break
-    elsewhere = False
-    if hits:
-        # Search even if the store can't be read.
+        return SearchStats(
+            str(path),
+            packed,
+            tuple(hits[:_MOST]),
+            len(hits) > _MOST,
+            shortened,
+            bool(hits) and not kept.journal.is_ours,
+            form.name,
+            form.named(head).project,
+            title or (title_in(session, form, head) if hits else ""),
+            session.stat.st_mtime,
+        )
+
+
+class _Originals(OriginalsReader):
+    """Reads what runs took out of a session. What can't be read is passed over."""
+
+    def __init__(self, path: Path, policy: Policy) -> None:
+        store = store_at(path, policy)
+        super().__init__(store.originals)
+        self._journal_path, self.journal = store.journal, journals.Journal()
         with suppress(SessionCompressError):
-            elsewhere = not journals.load(store_at(path, policy).journal).is_ours
-    return SearchStats(str(path), packed, tuple(hits[:_MOST]), len(hits) > _MOST, shortened, elsewhere)
+            self.journal = journals.load(store.journal)
+
+    def of(self, raw: bytes) -> bytes | None:
+        """Return a line's original, or None if no run rewrote it."""
+        if self.journal.counts[0] and (row := reading.row_of(raw, sha256(raw).digest(), self.journal)) is not None:
+            record = self.journal.placed(row)
+            with suppress(SessionCompressError):
+                if record.place is not None:
+                    return original_of(raw, record, self, self.journal, self._journal_path)
+        return None
+
+    def moved(self) -> Iterator[jsonl.Piece]:
+        """Yield the pieces of the lines that `compact` moved out of the session."""
+        for part in (part for each in self.journal.checkpoints if not each.ended for part in each.dropped):
+            with suppress(SessionCompressError):
+                lines = BytesIO(self.line(part.place, part.sha256))
+                yield from jsonl.with_updates((0, raw, True) for raw in lines)
 
 
 def _lines(said: Utterance, folded: str) -> Iterator[str]:
-    """Yield the lines of a message that contain a text, each cut around the match."""
-    for content in said.contents():
+    """Yield the lines of a message that contain a text, each cut around the match; none of a repeated one."""
+    for content in said.contents() if said.say is not Say.CARRIED else ():
         if folded not in content.casefold():
             continue
         for line in content.splitlines():
@@ -101,7 +157,7 @@ def _lines(said: Utterance, folded: str) -> Iterator[str]:
 
 
 class Search(SessionCommand[SearchStats]):
-    """Search the conversations in sessions, packed ones too."""
+    """Search sessions, packed ones and replaced text too."""
 
     urls = packed = True
     first = (click.argument("text"),)
@@ -110,6 +166,8 @@ class Search(SessionCommand[SearchStats]):
     all_with = None
     _shown = 0
     """Matches that were printed."""
+    _has_original = False
+    """True if one of them was in an original."""
 
     @staticmethod
     def work(each: Each, text: str) -> SearchStats:
@@ -124,22 +182,30 @@ class Search(SessionCommand[SearchStats]):
             return
         hits = stats.hits if self.chosen.is_one else stats.hits[: min(_EACH, _ALL - self._shown)]
         self._shown += len(hits)
+        self._has_original |= any(hit.replaced for hit in hits)
         if not hits:
             return
         packed = " (packed)" if stats.packed else ""
-        # In a terminal, print the path once above its matches, and whole, so that it can be copied.
+        # In a terminal, print the session once above its matches, and its path whole, so that it can be copied.
         path, begins = f"{printable(stats.path)}{packed}: ", ""
         if is_seen():
-            click.echo(printable(f"{pasted(stats.path)}{packed}"))
+            about = f"{stats.agent}, {age(stats.modified)}{', packed' if stats.packed else ''}"
+            title = titled(printable(stats.title), folder_of(stats.project)) or printable(Path(stats.path).name)
+            click.echo(f"{cut(title, width() - len(about) - 3, at_end=True)} ({about})")
+            click.echo(f"  {pasted(stats.path)}")
             path, begins = "", "  "
         for hit in hits:
             turn = f"{path}turn {hit.turn:,}, " if hit.turn else path
-            echo_wrapped(f"{begins}{turn}{hit.said}: {printable(hit.line)}")
+            replaced = " (original)" if hit.replaced else ""
+            echo_wrapped(f"{begins}{turn}{hit.said}{replaced}: {printable(hit.line)}")
         if more := len(stats.hits) - len(hits):
             least = "at least " if stats.cut else ""
             echo_wrapped(f"{begins}{path}{least}{counted(more, 'more line matches', 'more lines match')}")
         elif stats.cut:
             echo_wrapped(f"{begins}{path}more lines match")
+
+    def file(self, stats: SearchStats) -> dict[str, Any]:
+        return super().file(stats) | {"modified": written_time(stats.modified)}
 
     def document(self, done: Done[SearchStats]) -> dict[str, Any]:
         return super().document(
@@ -148,6 +214,9 @@ class Search(SessionCommand[SearchStats]):
 
     def hints(self, done: Done[SearchStats]) -> None:
         super().hints(done._replace(results=[each for each in done.results if each.hits]))
+        if self._has_original:
+            brings = "'sessioncompress diff SESSION' shows what was replaced, 'restore SESSION' brings it back"
+            echo_wrapped(f"(original): no longer in the session, but in its store; {brings}", err=True)
         if not self.silent and (more := sum(len(each.hits) for each in done.results) - self._shown):
             lines = counted(more, "line is", "lines are")
             search = f"'sessioncompress search {quote(self.given.text)} SESSION'"
@@ -161,7 +230,7 @@ class Search(SessionCommand[SearchStats]):
         head += counted(len(done.results), "session", "sessions")
         if shortened := sum(each.shortened for each in done.results):
             have = counted(shortened, "session has markers", "sessions have markers")
-            head += f" ({have} in place of text, which is not searched)"
+            head += f" ({have} whose originals are not here, and are not searched)"
         echo_wrapped(output.with_others(head, done.others))
 
 

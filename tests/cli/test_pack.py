@@ -7,6 +7,7 @@ import json
 import os
 import re
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -480,14 +481,82 @@ def test_a_search_names_paths_that_can_be_pasted(
     made = Path(name.replace("~", str(here / "home"))) if "~" in name else here / name[1:]
     made.parent.mkdir(exist_ok=True)
     write(made.parent, claude("needle"), made.name)
-    assert path.format(home=here / "home", here=here) in run("search", "needle", here).stdout.splitlines()
+    assert f"  {path.format(home=here / 'home', here=here)}" in run("search", "needle", here).stdout.splitlines()
+
+
+@pytest.mark.parametrize("name", ["pi-anthropic.jsonl", "claude-tools.jsonl", "codex.jsonl", "gemini.jsonl"])
+@pytest.mark.parametrize("then", ["compress --force", "compact --drop-dead"])
+def test_a_search_finds_what_runs_took_out(here: Path, name: str, then: str) -> None:
+    """Each line that the session had, and no line of a preview; those that it no longer has are marked."""
+    session = write(here, fixture(name), "s.jsonl")
+    little = {"keepTokens": 500, "minDeadTokens": 1, "minSavedTokens": 1}
+    (here / "compression.json").write_text(json.dumps({"session": {"compact": little}}))
+
+    def hits() -> list[dict[str, Any]]:
+        (found,) = document("search", "the", session)["files"]
+        assert not found["cut"]
+        return [each for each in found["hits"] if each["said"] != "summary"]
+
+    before = hits()
+    assert not any(each["replaced"] for each in before)
+    run("compress", "--force", session)
+    size = session.stat().st_size
+    assert run(*then.split(), session).exit_code == 0
+    assert (session.stat().st_size < size) == then.startswith("compact")
+    after = hits()
+    # The checkpoint of some agents repeats what stays.
+    collected = sorted if then.startswith("compress") else set
+    lines = [collected((each["said"], each["line"]) for each in found) for found in (before, after)]
+    assert lines[0] == lines[1]
+    now = {content for raw in session.read_bytes().splitlines() for content in texts(json.loads(raw))}
+    assert {each["replaced"] for each in after} == {False, True}
+    assert {each["line"] in "\n".join(now) for each in after if not each["replaced"]} == {True}
+    assert "result (original): " in (said := run("search", "the", session)).stdout
+    assert "(original): no longer in the session, but in its store; " in said.stderr
+    run("restore", session)
+    assert hits() == before
+
+
+def texts(value: Any) -> list[str]:
+    """All texts in a JSON value, and those in a text that is JSON."""
+    if isinstance(value, str):
+        return [value, *(texts(json.loads(value)) if value[:1] == "{" and value[-1:] == "}" else [])]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [text for each in inner for text in texts(each)]
 
 
 def test_a_search_says_of_how_many_sessions_not_all_is_there(here: Path) -> None:
     session = write(here, fixture("pi-anthropic.jsonl"), "s.jsonl")
     run("compress", session)
-    note = "(1 session has markers in place of text, which is not searched)\n"
-    assert run("search", "no such text", session.parent).stdout.endswith(f"total: 0 lines in 0 of 1 session {note}")
+    end = "total: 0 lines in 0 of 1 session"
+    assert run("search", "no such text", session.parent).stdout.endswith(f"{end}\n")
+    originals = store_in(session).originals
+    originals.write_bytes(originals.read_bytes()[:100])
+    note = "(1 session has markers whose originals are not here, and are not searched)"
+    result = run("search", "no such text", session.parent)
+    assert (result.exit_code, result.stdout) == (0, f"{end} {note}\n")
+
+
+def test_a_search_tells_what_session_it_is(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the list of sessions does, in a terminal; here, and in a pack."""
+    monkeypatch.setattr("sessioncompress.cli.tables._is_terminal", lambda stream: stream is not None)
+    monkeypatch.setenv("COLUMNS", "60")
+    made = ClaudeSession(cwd="/srv/harbour")
+    made.user(f"Mend the lamp that {'is out and ' * 9}dark. A needle.")
+    os.utime(write(here, made.bytes(), "s.jsonl"), (0, time.time() - 5 * 24 * 3600))
+    for state in ("", ", packed"):
+        head, *_ = run("search", "needle", here).stdout.splitlines()
+        about = f" (claude-code, 5 d{state})"
+        assert head.endswith(f"...{about}")
+        assert head.startswith("harbour: Mend the lamp ")
+        assert len(head) <= 60
+        run("pack", here)
+    (found,) = document("search", "needle", here)["files"]
+    (listed,) = document("search", "needle", here)["files"]
+    assert found == listed
+    assert (found["agent"], found["project"]) == ("claude-code", "/srv/harbour")
+    assert found["title"].startswith("Mend the lamp that")
+    assert found["modified"].endswith("Z")
 
 
 def test_what_stands_above_the_first_turn_has_none(here: Path) -> None:
