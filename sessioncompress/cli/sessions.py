@@ -56,6 +56,8 @@ _SORTS: dict[str, tuple[str, Callable[[ListedSession], tuple[object, ...]]]] = {
     "project": ("of the first project", lambda each: (each.project, -each.estimate)),
 }
 """Sort orders by name: a description of the first session, and the key."""
+_SHORT = 8
+"""Least characters of a short id."""
 
 
 def row(session: ListedSession) -> list[str]:
@@ -90,6 +92,8 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: 
             # For a session that was compressed or packed, show that instead of an expected saving.
             done = {"packed": "packed", "yes": "compressed"}.get(cell[5])
             cell[1], cell[6], cell[4] = with_tilde(cell[1]), with_tilde(cell[6]), (cell[4] == "-" and done) or cell[4]
+        if not verbose:
+            _tell_apart(cells, (0, 1, 2, 7) if is_wide() else (0, 2, 7))
     if is_upside_down := is_seen() and is_longer_than_the_screen(cells):
         # Otherwise the first session would scroll off the screen.
         cells.reverse()
@@ -105,6 +109,21 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: 
         path = with_tilde(rows[0].path)
         word = f"~/{quote(path[2:])}" if path.startswith("~/") else quote(path)
         click.echo(f"to compress only the session {first}:\n  sessioncompress compress {word}", err=True)
+
+
+def _tell_apart(cells: Iterable[list[str]], shown: Sequence[int]) -> None:
+    """Put the start of the id before the titles of rows that are equal in the `shown` columns."""
+    alike: dict[tuple[str, ...], list[list[str]]] = {}
+    for cell in cells:
+        alike.setdefault(tuple(cell[at] for at in shown), []).append(cell)
+    for same in alike.values():
+        ids = {cell[8] for cell in same}
+        digits = next(
+            (size for size in range(_SHORT, 5 * _SHORT) if len({each[:size] for each in ids}) == len(ids)), None
+        )
+        for cell in same if len(ids) > 1 else ():
+            # First, because the end of a title is cut.
+            cell[7] = f"{cell[8][:digits]} {cell[7]}"
 
 
 def total(listed: Sequence[ListedSession], due: Sequence[ListedSession] | None = None) -> str:

@@ -121,6 +121,28 @@ def test_what_comes_first(sort: str, paths: str, capsys: pytest.CaptureFixture[s
     assert "".join(line.split("\t")[-2] for line in rows) == paths
 
 
+@pytest.mark.parametrize("columns", [80, 200])
+def test_rows_that_look_alike_name_their_ids(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As much of each as tells them apart, and only there; -v names the whole ids, and a pipe has the paths."""
+    title = "You are an analyst who reads tide gauges, and the harbour office " * 3
+    ids = {"a": "abcdefab-1", "b": "abcdefab-2", "c": "abcdefab-3", "d": "abcdefab-2"}
+    made = [listed(path=path, id=name, title=title) for path, name in ids.items()]
+    made[2] = listed(path="c", id=ids["c"], title=title, modified=time.time() - 9 * DAY)
+    made.append(listed(path="e", id="abcdefab-1", title="Another one."))
+    sessions.echo_list(made)
+    assert "\tabcdefab" not in capsys.readouterr().out
+    monkeypatch.setattr("sessioncompress.cli.tables._is_terminal", lambda stream: stream is not None)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    sessions.echo_list(made, verbose=True)
+    assert " abcdefab-1 You" not in capsys.readouterr().out
+    sessions.echo_list(made)
+    rows = capsys.readouterr().out.splitlines()[1:]
+    begins = ["abcdefab-1 You are", "abcdefab-2 You are", "You are an", "abcdefab-2 You are", "Another one."]
+    assert [f"-  {title}" in row for row, title in zip(rows, begins, strict=True)] == [True] * 5
+
+
 def test_the_list_has_all_agents(agents: Path) -> None:
     """A heading, a line each, and the sums; nothing is written."""
     before = contents(agents)
