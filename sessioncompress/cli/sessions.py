@@ -454,6 +454,8 @@ class Verify(SessionCommand["VerifyStats"]):
         super().hints(done)
         if self.silent:
             return
+        if number := sum(each.open_to_others for each in done.results):
+            echo_wrapped(wording.open_to_others(number), err=True)
         if self.gone:
             chosen = self.chosen._replace(older_than=None).typed(*self.where[1:])
             echo_wrapped(wording.gone(self.gone, chosen), err=True)

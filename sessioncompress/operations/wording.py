@@ -300,8 +300,6 @@ def noticed(stats: VerifyStats) -> list[str]:
         changed = CHANGED_SINCE
     notes = [changed, not_there(stats.lines_not_there), known, strangers(stats.unknown_markers)]
     notes.append(elsewhere(stats.elsewhere))
-    if stats.open_to_others:
-        notes.append("its store is readable by other users; the next run that writes there fixes that")
     if stats.foreign_files:
         foreign = counted(stats.foreign_files, "file", "files")
         notes.append(f"{foreign} in its store ignored: not written by a run of this user on this machine")
@@ -311,6 +309,12 @@ def noticed(stats: VerifyStats) -> list[str]:
 def verified_total(all_stats: Sequence[VerifyStats]) -> str:
     """Format the totals of `verify` over several sessions."""
     return f": {sum(stats.lines for stats in all_stats):,} lines, {_kept(*all_stats)}"
+
+
+def open_to_others(number: int) -> str:
+    """Format the number of stores that other users can read."""
+    what = counted(number, "store is", "stores are")
+    return f"{what} readable by other users, as git leaves files; the next run that writes there fixes that"
 
 
 def gone(sessions: Sequence[str], chosen: str) -> str:

@@ -143,6 +143,10 @@ def test_a_store_from_a_clone_is_closed_to_others(tmp_path: Path) -> None:
         path = cloned(tmp_path, lambda store: None, "compress", "--force", "--commit-originals")
         store = path.parent / ".sessioncompress"
         assert "readable by other users" in told("verify", path)[1]
+        others = [shutil.copytree(path.parent, path.parent.with_name(name)) for name in ("second", "third")]
+        code, said = told("verify", *others)
+        assert (code, said.count("other users")) == (0, 1), said
+        assert "\n2 stores are readable by other users" in said
         more = fixture("pi-one-prompt.jsonl").partition(b"\n")[2].replace(b'"text":"', b'"text":"SECRET')
         path.write_bytes(path.read_bytes() + more)
         assert told("compress", "--force", "--commit-originals", "--preset", "archive", path)[0] == 0
