@@ -177,7 +177,10 @@ class SessionCommand(Generic[S]):
                 policy = self.policies.of(path)
                 store = store_at(path, policy)
                 hides = self.compresses and policy.keep_backup and not policy.commit_originals
-                seen += [str(store.originals)] if hides and not (store.is_hidden or may_move(store)) else []
+                # Those of a store for `history` may all be in commits.
+                is_there = os.path.exists(store.originals)  # noqa: PTH110 - raises nothing
+                is_seen = is_there and not (store.is_hidden or may_move(store))
+                seen += [str(store.originals)] if hides and is_seen else []
         if seen:
             number = counted(len(seen), "session", "sessions")
             said = f"git sees the originals of {number}, as an earlier run was told: {listed(seen, 3)}"

@@ -367,3 +367,15 @@ def test_originals_that_git_sees_are_named(agents: Path, command: str) -> None:
     run("restore", path)
     run("forget", "--yes", path)
     assert "git sees" not in run(*arguments, answer="y\n").stderr
+
+
+def test_no_file_that_is_not_there_is_named_as_seen_by_git(agents: Path) -> None:
+    """If the originals of a session are all in commits, its store has none."""
+    path = agents / LARGE
+    for arguments in (["init", "-q"], ["add", "."], ["-c", "user.name=x", "-c", "user.email=x", "commit", "-qm", "x"]):
+        subprocess.run(["git", *arguments], cwd=path.parent, check=True)
+    run("compress", "--originals-in", "history", path)
+    result = run("compact", "--keep-messages", "4", path)
+    assert (result.exit_code, "git sees" in result.stderr) == (0, False)
+    assert not (store := store_in(path)).originals.exists()
+    assert store.journal.exists()
