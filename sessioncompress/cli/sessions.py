@@ -387,7 +387,8 @@ class Budget(SessionCommand[BudgetStats]):
         return lists.budget_session(each.path, each.policy, form=form)
 
     def words(self, stats: BudgetStats) -> Words:
-        short = f"{printable(stats.path)}: {stats.decision}: {printable(stats.reason)}"
+        share = f"{100 * stats.utilisation:.0f} % of the window"
+        short = f"{printable(stats.path)}: {share}; {stats.decision}: {printable(stats.reason)}"
         return Words(budget_line(stats), short, (stats.decision, stats.reason) if stats.decision == "none" else None)
 
     def file(self, stats: BudgetStats) -> dict[str, Any]:
