@@ -110,8 +110,9 @@ class Compress(SessionCommand[CompressionStats]):
         path, reason = not_due(session, policy, force=self.given.force)
         return None if reason else triage.estimate(path, session.agent, session.size, policy)
 
-    def can_undo(self, found: Sequence[Found]) -> bool:
-        return all(self.policies.of(each.path).keep_backup for each in found if each.error is None)
+    def undo(self, found: Sequence[Found]) -> str:
+        keeps = all(self.policies.of(each.path).keep_backup for each in found if each.error is None)
+        return super().undo(found) if keeps else "You cannot undo this."
 
     def failure(self, path: str, status: str, reason: str, code: int) -> CompressionStats:
         return CompressionStats(path, status=Status(status), reason=reason, exit_code=code)

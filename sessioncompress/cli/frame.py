@@ -156,15 +156,15 @@ class SessionCommand(Generic[S]):
             quiet_seconds = options.policy_of(session, self.policies).quiet_seconds
             return None if is_busy(session.path, quiet_seconds) else self.frees(session)
 
-        return output.goes_on(self.asks, found, frees, self.tell_of_seen, can_undo=self.can_undo(found))
+        return output.goes_on(self.asks, found, frees, self.tell_of_seen, self.undo(found))
 
     def frees(self, session: Session) -> int | None:
         """Estimate the bytes freed in a session for the question: 0 if unknown, None if the session stays unchanged."""
         return 0
 
-    def can_undo(self, found: Sequence[Found]) -> bool:
-        """True if originals are kept, so that the question may promise an undo."""
-        return True
+    def undo(self, found: Sequence[Found]) -> str:
+        """Word the end of the question: if this can be undone, and what the user loses until then."""
+        return "You can undo this."
 
     def tell_of_seen(self, paths: Iterable[str | Path]) -> None:
         """Name the originals that git sees against the policy, because an earlier run was told to show them."""

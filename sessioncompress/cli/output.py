@@ -172,14 +172,13 @@ def goes_on(
     found: Sequence[Found],
     frees: Callable[[Session], int | None],
     warn: Callable[[list[Path]], None],
-    *,
-    can_undo: bool = True,
+    undo: str,
 ) -> bool:
     """Show how many sessions of each agent a command is about to change, and ask.
 
     `frees` estimates the bytes freed in a session without reading it, or returns None if it isn't due. `warn` gets
-    the due sessions just before the question. `can_undo` is true if originals are kept. Everything is printed
-    on stderr. If nothing is due, return True without asking. Raises UsageError if there is no answer.
+    the due sessions just before the question. `undo` ends the question. Everything is printed on stderr.
+    If nothing is due, return True without asking. Raises UsageError if there is no answer.
     """
     from sessioncompress.operations.sessions import Session
     from sessioncompress.pipeline.triage import promised
@@ -208,7 +207,6 @@ def goes_on(
     click.echo("The others are left alone. --dry-run shows the result for each.", err=True)
     warn(of_due)
     # Only reading the sessions would tell how many are worth it, and that is the run itself.
-    undo = "You can undo this." if can_undo else "You cannot undo this."
     up_to = counted(rows["total"][2], "session", "sessions") + (f" and save ~{kb(saves)}" if saves else "")
     question = f"{verb} up to {up_to}? {undo}"
     return confirmed(wrapped_for(question, err=True), None, NONE_CHANGED, err=True)

@@ -49,6 +49,9 @@ class Pack(SessionCommand[PackStats]):
         # In an object store, include sessions with only a store left: a killed run may have packed them.
         return self.chosen.sessions(with_packed)
 
+    def undo(self, found: Sequence[Found]) -> str:
+        return "Their agents do not list them until 'unpack' brings them back."
+
     def over(self, found: Iterable[Found]) -> Done[PackStats]:
         chosen, policies = self.chosen, self.policies
         if chosen.places:

@@ -267,6 +267,8 @@ def test_the_question(agents: Path) -> None:
     result = run("compact", "--agent", "pi", answer="n\n")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "Compact up to 1 session? You can undo this. [y/N]: " in result.stderr
+    lists = "Their agents do not list them until 'unpack' brings them back."
+    assert f"? {lists} [y/N]: " in run("pack", "--all", "--older-than", "1h", answer="n\n").stderr.replace("\n  ", " ")
     result = run("compress", "--agent", "pi", answer="y\n")
     assert "1 compressed" in result.stdout
     heading, pi, total, *_ = result.stderr.splitlines()
