@@ -249,6 +249,10 @@ class Restore(SessionCommand["RestoreStats"]):
         restored = [each for each in done.results if each.is_restored]
         super().hints(done)
         if not (chosen.dry_run or chosen.quiet or chosen.urls):
+            if number := sum(each.lines_restored > 0 for each in restored):
+                again = "it" if number == 1 else "them"
+                said = f"The next 'compress' of all sessions or a folder compresses {again} again, unless --exclude or"
+                echo_wrapped(f"{said} enabled: false in a policy keeps {again} out.", err=True)
             _tell_of_stores(chosen, restored, self.policies, self.where[1:])
         one_run = self.given.last or self.given.run
         self.tell_of_packed(self.refused_as_packed & {each.path for each in done.files} if one_run else None)

@@ -51,6 +51,23 @@ def test_the_stores_of_others_are_left_out(tmp_path: Path) -> None:
     )
 
 
+def test_what_keeps_a_restored_session_out_of_the_next_run(tmp_path: Path) -> None:
+    """That run would compress it again."""
+    path, *_ = put(tmp_path, "a", "b")
+    ways = "unless --exclude or enabled: false in a policy keeps it out.\n"
+    assert f"The next 'compress' of all sessions or a folder compresses it again, {ways}" in run("restore", path).stderr
+    for options in (["--dry-run"], ["-q"], ["--json"]):
+        assert "again" not in run("restore", *options, path.with_name("b.jsonl")).stderr
+    assert "again" not in run("restore", path).stderr
+    assert f"{path}: 338 KB -> " in run("compress", "--min-size", "0", tmp_path).stdout
+    run("restore", path)
+    run("compress", "--min-size", "0", "--exclude", "a.*", tmp_path)
+    assert path.read_bytes() == fixture("pi-anthropic.jsonl")
+    (tmp_path / "compression.json").write_text('{"session": {"enabled": false}}')
+    run("compress", "--min-size", "0", tmp_path)
+    assert path.read_bytes() == fixture("pi-anthropic.jsonl")
+
+
 def test_stores_that_git_may_need_are_left_out(tmp_path: Path) -> None:
     """The command keeps them, so that nobody is told to type it."""
     known, other = put(tmp_path, "known", "other")

@@ -273,7 +273,7 @@ def run(*args: object) -> Result:
 
 
 _WAY_BACK = re.compile(
-    r"^(undo with: sessioncompress restore --run [0-9a-f-]{20}|The stores? .*still take|  sessioncompress forget --unneeded ).*\n",
+    r"^(undo with: sessioncompress restore --run [0-9a-f-]{20}|The next 'compress' of |The stores? .*still take|  sessioncompress forget --unneeded ).*\n",
     re.MULTILINE,
 )
 
