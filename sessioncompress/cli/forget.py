@@ -171,8 +171,9 @@ class Forget(SessionCommand[ForgetStats]):
         return self.file(ForgetStats(path)) | {"status": status, "reason": reason}
 
     def file(self, stats: ForgetStats) -> dict[str, Any]:
-        file = super().file(stats)
-        return file | {"status": _status(stats), "reason": file.pop("kept")}
+        file, status = super().file(stats), _status(stats)
+        status = "would-delete" if status == DELETED and self.chosen.dry_run else status
+        return file | {"status": status, "reason": file.pop("kept")}
 
     def total(self, done: Done[ForgetStats]) -> list[str]:
         became = [_status(stats) for stats in done.results]

@@ -332,7 +332,7 @@ def _echo(lines: Sequence[str], shares: Sequence[tuple[str, Share]], rest: int) 
             sizes = (kb(size) if size else "-" for size in by_place)
             shown = Kind.MIRROR.shown if share.kind == Kind.MIRROR else share.kind
             rows.append([agent, shown, printable(share.tool) or "-", f"{share.blocks:,}", *sizes])
-        rows.append(["", "the rest", "-", "-", kb(rest), "-", "-", "-"])
+        rows.append(["", "text, ids", "-", "-", kb(rest), "-", "-", "-"])
         # If no agent is named, all shares have the same one.
         first = 0 if any(agent for agent, _ in shares) else 1
         left_out = ["blocks"] if first == 0 and is_seen() and not is_wide() else []

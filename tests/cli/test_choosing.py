@@ -114,7 +114,7 @@ def test_forget_chooses_stores_of_sessions_that_are_gone(gone: Path, agents: Pat
     assert "total: 2 sessions: would delete " in said.stdout
     files = {each["path"]: each for each in document("forget", "--agent", "pi", "--dry-run")["files"]}
     assert {path: (each["status"], each["gone"]) for path, each in files.items()} == {
-        str(gone): ("deleted", True),
+        str(gone): ("would-delete", True),
         str(gone.with_name("small.jsonl")): ("without a store", False),
     }
     for options in (("--older-than", "0d", "--agent", "pi"), ("--project", "/tmp"), ("--agent", "codex")):
