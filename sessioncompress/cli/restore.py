@@ -180,7 +180,8 @@ class Restore(SessionCommand["RestoreStats"]):
             if not self.silent:
                 echo_wrapped(_head(one, "" if run else _looked(self.chosen)), err=True)
             number = sum(each.error is None for each in these)
-            if not run and number > 1 and self.chosen.may_ask:
+            # A run that the user named needs an answer only if options chose its sessions.
+            if number > 1 and (self.chosen.asks if run else self.chosen.may_ask):
                 question = f"Undo this run in {counted(number, 'session', 'sessions')}?"
                 if not output.confirmed(question, None, NONE_CHANGED, err=True):
                     return tried, True

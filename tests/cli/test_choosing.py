@@ -351,6 +351,25 @@ def test_a_projects_folder_that_is_a_link(agents: Path, monkeypatch: pytest.Monk
         assert "large.jsonl" not in run(*command).stdout
 
 
+def test_a_named_run_is_asked_about_if_options_chose_its_sessions(
+    agents: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As other commands over all sessions ask; those that are named, and one alone, need no answer."""
+    monkeypatch.setattr("sessioncompress.cli.options.may_be_asked", lambda: True)
+    for path in (agents / LARGE, agents / CODEX):
+        os.utime(path, (time.time() - 3600,) * 2)
+    made = run("compress", agents / LARGE, agents / CODEX)
+    run_id = made.stderr.split("--run ")[1].split()[0]
+    question = "Undo this run in 2 sessions? [y/N]: "
+    for options, asks in (([], True), (["--all"], True), (["--dry-run"], False)):
+        result = run("restore", "--run", run_id, *options, answer="n\n")
+        assert (question in result.stderr, "No session was changed." in result.stderr) == (asks, asks), options
+    assert "[y/N]" not in run("restore", "--run", run_id, "--yes").stderr
+    made = run("compress", agents / LARGE, agents / CODEX)
+    run_id = made.stderr.split("--run ")[1].split()[0]
+    assert "[y/N]" not in run("restore", "--run", run_id, agents / LARGE, agents / CODEX).stderr
+
+
 @pytest.mark.usefixtures("at_terminal")
 @pytest.mark.parametrize("command", ["compress", "compact --keep-messages 4"])
 def test_originals_that_git_sees_are_named(agents: Path, command: str) -> None:
