@@ -79,7 +79,7 @@ class Restore(SessionCommand["RestoreStats"]):
     def refuse(self) -> None:
         given = self.given
         if given.from_markers and given.keep_checkpoints:
-            raise click.UsageError("--from-markers always keeps checkpoints; leave out --keep-checkpoints")
+            raise click.UsageError("--from-markers always keeps summaries; leave out --keep-checkpoints")
         if given.originals and not given.from_markers:
             raise click.UsageError("--originals needs --from-markers")
         if given.run == "":

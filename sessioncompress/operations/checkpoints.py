@@ -182,14 +182,14 @@ class WithoutCheckpoints:
     @property
     def told(self) -> str:
         """A message about checkpoints that stay, or empty."""
-        of = counted(len(self.altered), "checkpoint is", "checkpoints are")
+        of = counted(len(self.altered), "summary is", "summaries are")
         way = f"; 'zstd -dc {quote(str(self._originals))}' prints what left the session" if self.stuck else ""
         return f"{of} no longer as we wrote it; what is left of it stays{way}" if self.altered else ""
 
     def refuse_if_stuck(self) -> None:
         """Raise Damaged if something that a checkpoint removed can't be put back."""
         if self.stuck:
-            of = counted(len(self.stuck), "checkpoint is", "checkpoints are")
+            of = counted(len(self.stuck), "summary is", "summaries are")
             raise Damaged(
                 f"it cannot be restored exactly: {of} no longer as we wrote it, and old lines or messages were moved "
                 "out of the session for it",
@@ -222,7 +222,7 @@ class WithoutCheckpoints:
                 try:
                     undo = undo_of(reader.line(place, digest))
                 except (ValueError, KeyError, TypeError) as error:
-                    what = "what it stores about a checkpoint cannot be read"
+                    what = "what it stores about a summary cannot be read"
                     remedy = "Put it back from a backup."
                     raise Damaged(what, where=self._originals, remedy=remedy) from error
                 was = self._left_by(self._journal.lifetime(record).start, raw, reader)

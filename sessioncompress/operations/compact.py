@@ -315,7 +315,7 @@ class _Compaction:
             if self._drop_dead and made and not made.stays.union(made.removed).issuperset(found.old):
                 made = session.form.dropping(session.written, found, made)
         if made is None:
-            what = f"compact can't write a checkpoint for {session.form.name} sessions yet"
+            what = f"compact can't write a summary for {session.form.name} sessions yet"
             remedy = "Run 'sessioncompress compress' instead, which makes it smaller."
             raise session.refused(what, remedy)
         return made

@@ -273,7 +273,7 @@ class EditedSession:
             raise broken("a line that the summary stands for would still be read", where, min(old & live))
         ours = sum(self.read.lines[number].reads for number in self._ours & live)
         if ours <= sum(lines[number].reads for number in repeated):
-            raise broken("the checkpoint would not be read", where)
+            raise broken("the summary would not be read", where)
 
     def _noted(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
         for piece in pieces:

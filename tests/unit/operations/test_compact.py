@@ -84,7 +84,7 @@ def test_what_is_kept_must_stand_in_the_line_that_repeats_it(tmp_path: Path, mon
         )
 
     monkeypatch.setattr(Codex, "checkpoint", cut_short)
-    with pytest.raises(Damaged, match="the checkpoint would not be read"):
+    with pytest.raises(Damaged, match="the summary would not be read"):
         compact_session(path, FEW)
     assert path.read_bytes() == before
 
@@ -122,7 +122,7 @@ def test_an_agent_without_a_form_is_refused_by_name(tmp_path: Path, monkeypatch:
     form = type(form_of(pi()))
     monkeypatch.setattr(form, "checkpoint", lambda *_: None)
     path = write(tmp_path, pi())
-    with pytest.raises(Refused, match="can't write a checkpoint for pi"):
+    with pytest.raises(Refused, match="can't write a summary for pi"):
         compact_session(path, FEW)
     assert path.read_bytes() == pi()
 
@@ -271,7 +271,7 @@ def test_a_checkpoint_that_was_altered_stays_and_is_told_of(tmp_path: Path) -> N
     path.write_bytes(altered)
     stats = restore_session(path)
     assert (stats.status, path.read_bytes()) == (Status.UNCHANGED, altered)
-    assert "1 checkpoint is no longer as we wrote it" in stats.reason
+    assert "1 summary is no longer as we wrote it" in stats.reason
 
 
 @EACH
@@ -307,8 +307,8 @@ def test_the_summary_stays_in_a_document_that_was_written_anew(name: str, tmp_pa
     for _ in range(2):
         done = restore_session(path)
         assert (done.status, done.exact, done.checkpoints_removed) == (Status.UNCHANGED, False, 0)
-        assert "1 checkpoint is no longer as we wrote it; what is left of it stays; 'zstd -dc" in done.reason
-    with pytest.raises(Damaged, match="1 checkpoint is no longer as we wrote it"):
+        assert "1 summary is no longer as we wrote it; what is left of it stays; 'zstd -dc" in done.reason
+    with pytest.raises(Damaged, match="1 summary is no longer as we wrote it"):
         verify_session(path)
     assert path.read_bytes() == there
     assert restore_session(path, keep_checkpoints=True).checkpoints_removed == 0
@@ -469,7 +469,7 @@ def test_a_message_that_was_altered_where_it_is_repeated_is_no_older_state(tmp_p
     lines[at] = before + marker + b"9" + after
     path.write_bytes(b"".join(lines))
     done = restore_session(path)
-    assert "1 checkpoint is no longer as we wrote it" in done.reason
+    assert "1 summary is no longer as we wrote it" in done.reason
     assert not done.exact
 
 

@@ -231,7 +231,7 @@ def test_where_lines_cannot_go_back_the_summary_stays_and_all_else_comes_back(
     for _ in range(2):
         done = restore_session(path)
         assert not done.exact
-        assert "1 checkpoint is no longer as we wrote it" in done.reason
+        assert "1 summary is no longer as we wrote it" in done.reason
         assert path.read_bytes() == there
     assert not restore_session(path, from_markers=True).exact
     refuses(path)
@@ -239,7 +239,7 @@ def test_where_lines_cannot_go_back_the_summary_stays_and_all_else_comes_back(
 
 def refuses(path: Path) -> None:
     """Verify a session whose old lines cannot go back."""
-    with pytest.raises(Damaged, match="1 checkpoint is no longer as we wrote it, and old lines or messages were"):
+    with pytest.raises(Damaged, match="1 summary is no longer as we wrote it, and old lines or messages were"):
         verify_session(path)
 
 
