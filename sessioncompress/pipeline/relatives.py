@@ -281,17 +281,29 @@ def unknown_to(strangers: Sequence[Stranger], *known_by: Relative) -> list[Stran
 
 def _knowing(session: Path, strangers: Sequence[Stranger], policy: Policy) -> Path | None:
     """Find a session in the same folder whose store wrote one of these texts, and was made by this user here."""
-    # Load only journals that name the first reference: a folder may have many stores.
-    wanted = next(each.reference for each in strangers if each.reference).encode()
     ours = [each for each in _stores(session.parent, policy) if each[1].is_ours]
-    for owner, store in ours:
-        with suppress(SessionCompressError, OSError):
-            refuse_linked(store.journal)
-            with store.journal.open("rb") as file:
-                is_likely = holds(file, wanted)
-            if is_likely and any(each.key in _journal(store.journal) for each in strangers):
-                return owner
-    return None
+    return next((owner for owner, store in ours if _is_writer(store.journal, strangers)), None)
+
+
+def _of_another_folder(session: Path, strangers: Sequence[Stranger], policy: Policy) -> Path | None:
+    """Find a journal in the backup folder that this user wrote here for a session of this name, in another folder."""
+    if (backups := backups_of(session, policy)) is None:
+        return None
+    ending = f"-{session.name}{layout.HISTORY}"
+    named = (each for each in layout.journals_in(backups) if each.name.endswith(ending))
+    ours = islice((each for each in named if each.parent.name == folder_name()), _MOST)
+    return next((each for each in ours if _is_writer(each, strangers)), None)
+
+
+def _is_writer(journal: Path, strangers: Sequence[Stranger]) -> bool:
+    """True if a journal's runs wrote one of these texts."""
+    with suppress(SessionCompressError, OSError):
+        refuse_linked(journal)
+        # Load only journals that name the first reference: a folder may have many stores.
+        with journal.open("rb") as file:
+            is_likely = holds(file, next(each.reference for each in strangers if each.reference).encode())
+        return is_likely and any(each.key in _journal(journal) for each in strangers)
+    return False
 
 
 def _is_kept(relative: Relative, originals: OriginalsReader, is_whole: bool, row: int) -> bool:
@@ -370,6 +382,11 @@ def refuse_if_marked(stored: reading.Stored, policy: Policy) -> None:
             names_of = [quote(str(layout.as_named(each))) for each in (other, session.path)]
             takes = restoring(backups, "--from-markers --originals", *names_of)
             ways.append(f"Another session's store has originals of it: {takes} puts them back.")
+        elif left := _of_another_folder(session.path, unknown, policy):
+            ways.append(
+                f"The store of a session of this name in another folder has {the}. If the folder was renamed, rename "
+                f"its two files too, {left} and {layout.originals_of(left).name}, to {files}; then a restore is exact."
+            )
         else:
             ways.append(
                 f"No store here has {the}. If it was moved, move its store after it; if somebody else made it, ask for "

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,28 @@ def test_what_keeps_a_restored_session_out_of_the_next_run(tmp_path: Path) -> No
     (tmp_path / "compression.json").write_text('{"session": {"enabled": false}}')
     run("compress", "--min-size", "0", tmp_path)
     assert path.read_bytes() == fixture("pi-anthropic.jsonl")
+
+
+def test_the_store_of_a_renamed_folder_in_a_backup_folder_is_named(tmp_path: Path) -> None:
+    """The names in there depend on the folder. A store of another session, or of other lines, is not named."""
+    (before := tmp_path / "before").mkdir()
+    path = write(before, fixture("pi-anthropic.jsonl"), "a.jsonl")
+    other = write(before, fixture("claude-code.jsonl"), "c.jsonl")
+    backups = ("--backup-dir", tmp_path / "kept")
+    run("compress", *backups, "--force", path, other)
+    after = before.rename(tmp_path / "after")
+    told = " ".join(invoke("verify", *backups, after / "a.jsonl").output.split())
+    assert "another session" not in told
+    found = re.search(r"rename its two files too, (\S+) and (\S+), to (\S+) and (\S+); then a restore is exact\.", told)
+    assert found, told
+    (after / "d").mkdir()
+    shutil.copy(after / "c.jsonl", moved := after / "d" / "a.jsonl")
+    assert "rename its two files" not in " ".join(invoke("verify", *backups, moved).output.split())
+    old, new = Path(found[1]), Path(found[3])
+    old.rename(new)
+    old.with_name(found[2]).rename(new.with_name(found[4]))
+    run("restore", *backups, after / "a.jsonl")
+    assert (after / "a.jsonl").read_bytes() == fixture("pi-anthropic.jsonl")
 
 
 def test_stores_that_git_may_need_are_left_out(tmp_path: Path) -> None:
