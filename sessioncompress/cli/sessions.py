@@ -94,7 +94,8 @@ def echo_list(listed: Sequence[ListedSession], sort: str = "saves", *, verbose: 
             cell[1], cell[6], cell[4] = with_tilde(cell[1]), with_tilde(cell[6]), (cell[4] == "-" and done) or cell[4]
         if not verbose:
             _tell_apart(cells, (0, 1, 2, 7) if is_wide() else (0, 2, 7))
-    if is_upside_down := is_seen() and is_longer_than_the_screen(cells):
+    below = sum(column.is_below and column.name not in left_out for column in COLUMNS)
+    if is_upside_down := is_seen() and is_longer_than_the_screen(cells, below):
         # Otherwise the first session would scroll off the screen.
         cells.reverse()
     echo_table(COLUMNS, cells, left_out=left_out)

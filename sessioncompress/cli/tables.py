@@ -54,9 +54,9 @@ def is_wide() -> bool:
     return width() >= 120  # noqa: PLR2004
 
 
-def is_longer_than_the_screen(rows: Sequence[Sequence[str]]) -> bool:
-    """True if a table of these rows is longer than the screen."""
-    return len(rows) > get_terminal_size().lines
+def is_longer_than_the_screen(rows: Sequence[Sequence[str]], below: int) -> bool:
+    """True if a table of these rows, each with `below` lines under it, is longer than the screen."""
+    return len(rows) * (1 + below) > get_terminal_size().lines
 
 
 def with_tilde(path: str) -> str:
@@ -188,7 +188,7 @@ def echo_table(
     click.echo(heading, err=err)
     for line, more in zip(lines, below, strict=True):
         click.echo("\n  ".join([line, *more]), err=err)
-    if is_longer_than_the_screen(rows):
+    if is_longer_than_the_screen(rows, len(under)):
         click.echo(heading, err=err)
 
 

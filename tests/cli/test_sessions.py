@@ -121,6 +121,20 @@ def test_what_comes_first(sort: str, paths: str, capsys: pytest.CaptureFixture[s
     assert "".join(line.split("\t")[-2] for line in rows) == paths
 
 
+@pytest.mark.parametrize(("verbose", "first"), [(False, ["b", "a"]), (True, ["a", "b"])])
+def test_paths_and_ids_count_where_a_list_leaves_the_screen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, verbose: bool, first: list[str]
+) -> None:
+    """Two sessions are six lines with -v: the first one must be where the screen ends, under the heading again."""
+    monkeypatch.setattr("sessioncompress.cli.tables._is_terminal", lambda stream: stream is not None)
+    monkeypatch.setenv("LINES", "4")
+    sessions.echo_list([listed(path="a", title="a"), listed(path="b", title="b", size=2048)], "size", verbose=verbose)
+    done = capsys.readouterr()
+    assert [line[-1] for line in done.out.splitlines() if line.startswith("pi")] == first
+    assert done.out.count("could save") == 1 + verbose
+    assert ("at the bottom" in done.err) == verbose
+
+
 @pytest.mark.parametrize("columns", [80, 200])
 def test_rows_that_look_alike_name_their_ids(
     columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
