@@ -14,6 +14,7 @@ from functools import cached_property
 from hashlib import sha256
 from heapq import heappop, heappush
 from itertools import count, islice, repeat
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -546,7 +547,9 @@ def read(file: BinaryIO, where: str, end: int | None = None, *, salvaging: bool 
                 seal.update(raw)
             seen.update(raw)
         except (ValueError, KeyError, TypeError) as error:
-            is_of_line = raw.startswith(_OF_A_LINE) and not records.may_be_run(raw)
+            # A record that is whole, but contradicts itself, was forged.
+            is_torn = isinstance(error, JSONDecodeError)
+            is_of_line = is_torn and raw.startswith(_OF_A_LINE) and not records.may_be_run(raw)
             if salvaging and is_of_line:
                 journal.broken = journal.broken or number
                 if not skips and raw.startswith(_OF_A_BLOCK):
