@@ -12,10 +12,10 @@ from tests.agents import claude
 from tests.agents.installed import need
 from tests.agents.resuming import ResumeError
 from tests.agents.standin import Request
-from tests.cli.test_cli import run
 from tests.docs.pages import code, page
 from tests.support import blocks, texts
 from tests.support.claude import ClaudeSession, picture
+from tests.support.commands import run
 
 Refuses = Callable[[Request], tuple[int, str] | None]
 POISON = "iVBORw0KGgo" + "A" * 2_000

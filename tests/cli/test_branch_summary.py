@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cli import HOSTILE, RAW, document, here, one, run, spawn
 from tests.support.branched import branched
+from tests.support.commands import HOSTILE, RAW, document, one, run, spawn
 from tests.support.long import LONG
 from tests.support.runs import split, write
 from tests.support.session import PiSession
-
-__all__ = ["here"]
 
 MADE = branched()
 LIST = f"""\

@@ -13,13 +13,11 @@ from msgspec.structs import replace
 
 from sessioncompress.cli import sessions
 from sessioncompress.pipeline.stats import BudgetStats
-from tests.cli.test_cli import document, here, one, policy, run
 from tests.support import texts
 from tests.support.build import PiSession, dice
+from tests.support.commands import document, one, policy, run
 from tests.support.long import gencode
 from tests.support.runs import FIXTURES, append, fixture, snapshot, split, turn, write
-
-__all__ = ["here"]
 
 FIELDS = {
     *("path", "format", "model", "limitsFrom", "rule", "decision", "reason", "tokens", "tokensEstimated"),

@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,12 +16,12 @@ import pytest
 
 from sessioncompress.cli.choosing import Chosen
 from sessioncompress.store.layout import store_in
-from tests.cli.test_cli import document, here, run
 from tests.cli.test_sessions import agents, contents
 from tests.docs.reference import make_reference
+from tests.support.commands import document, read_all, run
 from tests.support.runs import fixture, split
 
-__all__ = ["agents", "here"]
+__all__ = ["agents"]
 
 CHOOSE = {"--all", "--agent", "--project", "--older-than", "--include", "--exclude", "--json"}
 HOW: dict[str, set[str]] = {
@@ -190,12 +189,7 @@ def test_all_is_asked_for_at_a_terminal(agents: Path) -> None:
     command = [sys.executable, "-m", "sessioncompress", "compress", "--all"]
     done = subprocess.run(command, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE, cwd=agents, check=False)
     os.close(theirs)
-    said = b""
-    # One read may give only what was typed. The end of a terminal is an error on Linux.
-    with suppress(OSError):
-        while piece := os.read(ours, 1 << 16):
-            said += piece
-    os.close(ours)
+    said = read_all(ours)
     assert (done.returncode, done.stdout) == (0, b"")
     assert "Compress up to 4 sessions and save ~139 KB? You can undo this. [y/N]: " in said.decode()
     assert contents(agents) == before

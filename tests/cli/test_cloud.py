@@ -19,13 +19,13 @@ import pytest
 from sessioncompress.operations import cloud
 from sessioncompress.store import disk, places
 from sessioncompress.store.lock import lock
-from tests.cli.test_cli import here, run
 from tests.docs.pages import code, page
 from tests.support.buckets import BUCKET, bucket, content, keys, obstore, putting, server, small
+from tests.support.commands import run
 from tests.support.runs import fixture
 from tests.support.session import PiSession
 
-__all__ = ["bucket", "here", "server"]
+__all__ = ["bucket", "server"]
 
 KEY = "ci/one/session.jsonl"
 URL = f"{BUCKET}/{KEY}"

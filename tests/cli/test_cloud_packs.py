@@ -13,11 +13,11 @@ import pytest
 from sessioncompress.operations import pack as packing
 from sessioncompress.store.pack import Index
 from tests.attacks.test_packs_of_strangers import planted
-from tests.cli.test_cli import here, run
 from tests.support.buckets import BUCKET, before_get, bucket, content, keys, obstore, putting, server, small
+from tests.support.commands import run
 from tests.unit.store.test_pack import entry, member
 
-__all__ = ["bucket", "here", "server"]
+__all__ = ["bucket", "server"]
 
 ONE, TWO = "ci/one/session.jsonl", "ci/two é%20 [1]+.jsonl"
 STORE = ("ci/one/.sessioncompress/session.jsonl.zst", "ci/one/.sessioncompress/session.refs.jsonl")

@@ -35,7 +35,7 @@ from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import PRESETS
 from sessioncompress.store.layout import journals_in
 from tests.bench.generate import generate
-from tests.cli.test_cli import run
+from tests.support.commands import run
 from tests.support.runs import but_undo, noted
 
 pytestmark = pytest.mark.slow

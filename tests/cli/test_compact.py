@@ -18,13 +18,11 @@ import pytest
 
 from sessioncompress.operations import batch
 from sessioncompress.store.layout import store_in
-from tests.cli.test_cli import document, here, one, policy, run
+from tests.support.commands import document, one, policy, run
 from tests.support.long import LINES, LONG, pi
 from tests.support.rollout import Rollout
 from tests.support.runs import snapshot, split, write
 from tests.support.session import PiSession
-
-__all__ = ["here"]
 
 FIELDS = {
     *("path", "format", "status", "reason", "sizeBefore", "sizeAfter", "tokensBefore", "tokensAfter"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.cli.main import main
-from tests.cli.test_cli import run
+from tests.support.commands import run
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -12,9 +12,7 @@ import pytest
 from sessioncompress.policy.file import flat, to_mapping
 from sessioncompress.policy.model import PRESETS
 from sessioncompress.policy.sources import policy_for
-from tests.cli.test_cli import document, here, run
-
-__all__ = ["here"]
+from tests.support.commands import document, run
 
 
 def policy(folder: Path, section: Mapping[str, Any]) -> Path:

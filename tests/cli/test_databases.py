@@ -17,7 +17,7 @@ from sessioncompress.operations import database as work
 from sessioncompress.store import disk, rows
 from sessioncompress.store.originals import zstd
 from tests.attacks.test_stores_of_branches import user_of
-from tests.cli.test_cli import run
+from tests.support.commands import run
 from tests.support.documents import OpenCodeExport
 from tests.support.rows import database, execute
 from tests.support.rows import rows as rows_in

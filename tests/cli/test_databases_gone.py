@@ -18,10 +18,10 @@ import pytest
 
 from sessioncompress.store.originals import zstd
 from tests.attacks.test_stores_of_branches import user_of
-from tests.cli.test_cli import run
 from tests.cli.test_databases import EXPORT, LONG, NAME, folder, forked, with_output
 from tests.cli.test_databases_openclaw import LINES
 from tests.cli.test_databases_openclaw import NAME as OPENCLAW
+from tests.support.commands import run
 from tests.support.documents import OpenCodeExport
 from tests.support.repository import Repository
 from tests.support.rows import database, execute, openclaw

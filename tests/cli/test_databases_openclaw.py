@@ -11,8 +11,8 @@ import pytest
 from sessioncompress.store import rows
 from sessioncompress.store import tables as known
 from sessioncompress.store.originals import zstd
-from tests.cli.test_cli import run
 from tests.cli.test_databases import KILLED, killed
+from tests.support.commands import run
 from tests.support.rows import OPENCLAW_TABLES, execute, openclaw
 from tests.support.rows import rows as rows_in
 from tests.support.runs import fixture

@@ -13,11 +13,9 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.store.layout import store_in
-from tests.cli.test_cli import compressed, here, made, references, run, session
 from tests.support.build import PiSession
+from tests.support.commands import references, run
 from tests.support.runs import fixture, write
-
-__all__ = ["compressed", "here", "made", "session"]
 
 
 def test_a_narrow_terminal_has_the_original_above(compressed: Path, monkeypatch: pytest.MonkeyPatch) -> None:

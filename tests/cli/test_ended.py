@@ -16,11 +16,9 @@ import pytest
 
 import sessioncompress
 from sessioncompress.core import process
-from tests.cli.test_cli import here, policy
+from tests.support.commands import policy
 from tests.support.long import pi
 from tests.support.runs import noted, write
-
-__all__ = ["here"]
 
 KEEPS_LITTLE = {"keepTokens": 3_000, "minDeadTokens": 1_000, "minSavedTokens": 1_000}
 CODES = {each: -each for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)} | {signal.SIGINT: process.EXIT_CODE}

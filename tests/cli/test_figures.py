@@ -12,12 +12,10 @@ import pytest
 
 from sessioncompress.core.text import kb
 from sessioncompress.operations.page import count, share
-from tests.cli.test_cli import document, here, run
 from tests.cli.test_report import words
+from tests.support.commands import document, run
 from tests.support.runs import FIXTURES, fixture
 from tests.unit.operations.test_selection import put
-
-__all__ = ["here"]
 
 DAY = 24 * 3600
 HOME = {

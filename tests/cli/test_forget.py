@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from sessioncompress.cli import tables
 from sessioncompress.store.layout import store_in
-from tests.cli.test_cli import run
-from tests.support.runs import fixture, write
+from tests.support.commands import put, run, spawn
+from tests.support.runs import fixture, snapshot, write
 
 NAMES = ("one.jsonl", "two.jsonl", "whole.jsonl")
 
@@ -91,3 +93,109 @@ def test_json_asks_nothing(folder: Path) -> None:
     result = run("forget", "--json", ".", answer="y\n")
     assert (result.exit_code, result.stdout, is_kept(folder)) == (2, "", [True, True])
     assert json.loads(run("forget", "--json", "--dry-run", ".").stdout)["files"]
+
+
+# One session
+
+
+INTERRUPTED_QUESTION = """
+import os, signal, click.termui
+from sessioncompress.__main__ import run
+click.termui.visible_prompt_func = lambda prompt: os.kill(os.getpid(), signal.SIGINT)
+run()
+"""
+
+
+def test_forget_asks_and_says_what_is_lost(compressed: Path) -> None:
+    """No is the answer where nothing else is said."""
+    before = snapshot(compressed)
+    for answer in ("n\n", "\n"):
+        result = run("forget", "session.jsonl", answer=answer)
+        assert result.exit_code == 0
+        assert re.match(
+            r"session\.jsonl: delete \d+ KB with \d+ originals, which cannot be restored after that\? \[y/N\]: ",
+            result.stdout,
+        )
+        assert result.stdout.endswith("session.jsonl: kept\n")
+        assert snapshot(compressed) == before
+    result = run("forget", "session.jsonl", answer="y\n")
+    assert re.search(
+        r"session\.jsonl: deleted \d+ KB with \d+ originals, which can no longer be restored\n", result.stdout
+    )
+    assert [each.name for each in compressed.parent.iterdir()] == ["session.jsonl"]
+
+
+def test_forget_without_an_answer(compressed: Path) -> None:
+    """Nobody there to answer: nothing is deleted, and the error says what helps."""
+    before = snapshot(compressed)
+    done = spawn("forget", "session.jsonl", cwd=compressed.parent)
+    assert done.returncode == 2
+    assert done.stderr.endswith(
+        b"session.jsonl: cannot ask for confirmation without a terminal. Nothing was deleted. Use --yes.\n"
+    )
+    assert snapshot(compressed) == before
+
+
+def test_forget_interrupted_while_it_asks(compressed: Path) -> None:
+    """That is an interrupt as any other, but nothing had begun."""
+    before = snapshot(compressed)
+    command = [sys.executable, "-c", INTERRUPTED_QUESTION, "forget", "session.jsonl"]
+    done = subprocess.run(command, cwd=compressed.parent, capture_output=True, check=False)
+    assert done.returncode == 130
+    assert done.stderr.endswith(b"\nNothing was deleted.\n")
+    assert snapshot(compressed) == before
+
+
+def test_forget_yes(compressed: Path) -> None:
+    """It does not ask; the session is not touched, and a second time only its markers are there."""
+    before = compressed.read_bytes()
+    result = run("forget", "--yes", "session.jsonl")
+    assert re.fullmatch(r"session\.jsonl: deleted \d+ KB with \d+ originals, .*\n", result.stdout)
+    assert compressed.read_bytes() == before
+    result = run("forget", "--yes", "session.jsonl")
+    assert (result.exit_code, "there is no store here, but" in result.stdout) == (4, True)
+    result = run("restore", "session.jsonl")
+    assert result.exit_code == 4
+    assert "markers, but its store is missing" in result.stderr
+
+
+def test_forget_after_a_restore_alarms_nobody(compressed: Path) -> None:
+    assert run("restore", compressed).exit_code == 0
+    result = run("forget", "--yes", "session.jsonl")
+    assert re.fullmatch(
+        r"session\.jsonl: deleted \d+ KB with \d+ originals \(nothing is lost: the session still has their bytes\)\n",
+        result.stdout,
+    )
+
+
+def test_forget_of_a_journal_alone(compressed: Path) -> None:
+    """It counts no originals that are gone already."""
+    store_in(compressed).originals.unlink()
+    result = run("forget", "--yes", "session.jsonl")
+    assert re.fullmatch(r"session\.jsonl: deleted \d+ KB with no originals\n", result.stdout)
+
+
+def test_forget_a_session_that_is_gone(compressed: Path) -> None:
+    """By its path, or met in a folder: named as gone, and asked for like others."""
+    compressed.unlink()
+    put(compressed.parent / "whole.jsonl")
+    for named, said in (("session.jsonl", "delete"), (".", "would delete")):
+        result = run("forget", named, answer="n\n")
+        assert result.exit_code == 0
+        asked = (
+            rf"session\.jsonl \(session gone\): {said} \d+ KB with \d+ originals, which cannot be restored after that"
+        )
+        assert re.search(asked, result.stdout)
+        assert store_in(compressed).originals.exists()
+    result = run("forget", "--yes", ".")
+    assert re.search(r"session\.jsonl \(session gone\): deleted \d+ KB with \d+ originals, which can no", result.stdout)
+    assert [each.name for each in compressed.parent.iterdir()] == ["whole.jsonl"]
+    assert run("forget", "--yes", "session.jsonl").exit_code == 2
+
+
+def test_forget_a_session_that_is_gone_from_a_backup_dir(session: Path) -> None:
+    assert run("compress", "--backup-dir", "kept", session).exit_code == 0
+    session.unlink()
+    assert "session gone" not in run("forget", "--yes", ".").stdout
+    assert "(session gone): deleted" in run("forget", "--yes", "--backup-dir", "kept", ".").stdout
+    assert list((session.parent / "kept").iterdir()) == []

@@ -14,11 +14,9 @@ from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.sessions import inspect_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.stats import Status
-from tests.cli.test_cli import here, run
+from tests.support.commands import run
 from tests.support.runs import EAGER, GREEDY, fixture, snapshot
 from tests.support.session import PiSession
-
-__all__ = ["here"]
 
 FILES = ("claude-code.jsonl", "codex.jsonl", "gemini.json", "hostile.jsonl", "look-alike-deepseek.jsonl")
 NO_OBJECTS = [

@@ -16,12 +16,12 @@ import pytest
 
 from sessioncompress.cli import compact, options
 from tests.attacks.test_policy_from_a_clone import Victim, victim
-from tests.cli.test_cli import document, here, one, policy, run
+from tests.support.commands import document, one, policy, run
 from tests.support.long import pi
 from tests.support.runs import snapshot, write
 from tests.unit.operations.test_summarizer import grown
 
-__all__ = ["here", "victim"]
+__all__ = ["victim"]
 
 KEEPS_LITTLE = {"keepTokens": 3_000, "minDeadTokens": 1_000, "minSavedTokens": 1_000}
 LAST = "Part 7: look at the logs, then note what failed in notes-7.md."

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cli import policy
+from tests.support.commands import policy
 from tests.support.long import LONG
 
 _ENDS = 97

@@ -22,13 +22,11 @@ from sessioncompress.store import disk
 from sessioncompress.store.layout import FOLDER, store_in
 from sessioncompress.store.originals import zstd
 from sessioncompress.store.places import packs_of
-from tests.cli.test_cli import document, here, run
 from tests.support import packs
 from tests.support.build import ClaudeSession
+from tests.support.commands import document, run
 from tests.support.packs import without_tail
 from tests.support.runs import MTIME, fixture, write
-
-__all__ = ["here"]
 
 ROWS = [
     (("pack",), "Which sessions?"),

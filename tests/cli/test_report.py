@@ -19,11 +19,9 @@ import pytest
 from sessioncompress.core.text import kb
 from sessioncompress.operations.overview import REST, measure
 from sessioncompress.operations.page import BEGINNING, share
-from tests.cli.test_cli import document, here, put, run, session
 from tests.support.attack import LINK, SCRIPT, attack
+from tests.support.commands import document, put, run
 from tests.support.runs import write
-
-__all__ = ["here", "session"]
 
 RUNS = [
     (["--all"], "--all"),

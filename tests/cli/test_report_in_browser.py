@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cli import here, put, run
 from tests.support.attack import attack
 from tests.support.browser import Browser, browser
+from tests.support.commands import put, run
 from tests.support.runs import write
-
-__all__ = ["here"]
 
 pytestmark = pytest.mark.slow
 

@@ -14,13 +14,11 @@ from sessioncompress.cli import sessions
 from sessioncompress.formats.table import NAMES
 from sessioncompress.operations.sessions import ListedSession
 from sessioncompress.store.layout import store_in
-from tests.cli.test_cli import document, here, run
 from tests.support.build import ClaudeSession, PiSession
+from tests.support.commands import document, run
 from tests.support.documents import GeminiDocument
 from tests.support.runs import fixture
 from tests.unit.operations.test_selection import pi, put
-
-__all__ = ["here"]
 
 DAY = 24 * 3600
 ROWS: list[tuple[str, dict[str, Any], list[str]]] = [

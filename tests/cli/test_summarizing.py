@@ -16,13 +16,11 @@ from typing import Any
 import pytest
 
 from sessioncompress.store.layout import journals_in
-from tests.cli.test_cli import here, policy, run
 from tests.support.branched import branched
+from tests.support.commands import policy, run
 from tests.support.endpoint import PROSE, Answer, Endpoint, chat
 from tests.support.long import claude, pi
 from tests.support.runs import snapshot, write
-
-__all__ = ["here"]
 
 KEY = "sk-0123456789-secret"
 KEEPS_LITTLE = {"keepTokens": 3_000, "minDeadTokens": 1_000, "minSavedTokens": 1_000}

@@ -1,6 +1,6 @@
 """Nothing that comes from outside reaches a terminal raw: names of files, of folders, of tools, and what was typed.
 
-tests/cli/test_cli.py has one such name in processes of their own; here are all kinds, in every command and every error.
+tests/cli/test_errors.py has one such name in processes of their own; here are all kinds, in every command and every error.
 """
 
 from __future__ import annotations

@@ -1104,7 +1104,7 @@ MUTANTS = (
     *_in("cli/frame.py", f"{_STRANGERS}::test_what_is_read_of_a_stranger_s_pack_is_told")(
         ("a stranger's packed text has no word", "or each.pack.is_certain:", "or True:"),
     ),
-    *_in("operations/batch.py", "tests/cli/test_cli.py::test_links_in_a_folder_are_passed_over")(
+    *_in("operations/batch.py", "tests/cli/test_folders.py::test_links_in_a_folder_are_passed_over")(
         ("a link beside a session hides it", " and str(error.where) == str(path)", ""),
     ),
     *_in(

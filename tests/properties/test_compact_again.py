@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.agents.sessions import CORPUS
-from tests.cli.test_cli import here, policy, run
+from tests.cli.conftest import here
 from tests.support.build import dice
+from tests.support.commands import policy, run
 from tests.support.long import LINES, LONG, grown
 from tests.support.runs import fixture, snapshot, write
 from tests.support.session import PiSession

@@ -15,7 +15,8 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, discover, handed
 from sessioncompress.store.originals import zstd
-from tests.cli.test_cli import here, run
+from tests.cli.conftest import here
+from tests.support.commands import run
 from tests.support.runs import EAGER, fixture, snapshot
 
 __all__ = ["here"]
