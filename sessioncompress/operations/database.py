@@ -51,7 +51,7 @@ from sessioncompress.store.machine import folder_name, make_key
 from sessioncompress.store.originals import zstd
 from sessioncompress.store.recover import cut_back
 from sessioncompress.store.rows import Database, EventTotal, Listed, shrink
-from sessioncompress.store.tables import TABLES
+from sessioncompress.store.tables import is_session_id
 
 T = TypeVar("T")
 
@@ -455,8 +455,7 @@ def _alone(database: Path) -> Iterator[None]:
         with disk.locked(folder):
             for left in folder.glob("*.jsonl"):
                 # A run was killed while it worked on it.
-                is_named = any(each.name.fullmatch(left.stem) for each in TABLES)
-                if is_named and (left.is_symlink() or not left.is_dir()):
+                if is_session_id(left.stem) and (left.is_symlink() or not left.is_dir()):
                     disk.remove(left)
             yield
 

@@ -414,3 +414,8 @@ _OPENCLAW = Tables(
 FUNCTIONS = {"unpacked": _unpacked} | ({} if _COUNTS else {"octet_length": _octets})
 """SQL functions that OpenClaw's own checks or our SQL need."""
 TABLES = (_OPENCODE, _OPENCLAW)
+
+
+def is_session_id(name: str) -> bool:
+    """Return True if an agent may give a session this id."""
+    return any(each.name.fullmatch(name) for each in TABLES)
