@@ -33,8 +33,9 @@ _SET = {
     # A partial clone runs the program that its configuration names to fetch missing objects.
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_ALLOW_PROTOCOL": "none",
-    # A replacement object exists only in this repository, not in its clones.
+    # A replacement object or a graft exists only in this repository, not in its clones.
     "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_GRAFT_FILE": os.devnull,
 }
 _KEPT = ("GIT_CONFIG", "GIT_EXEC_PATH")
 """Prefixes of git's variables that we keep. Any other may name another repository, or change an answer."""

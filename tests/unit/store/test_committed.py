@@ -274,6 +274,28 @@ def test_verify_names_what_git_will_delete(tmp_path: Path) -> None:
     moves_to_a_store(repository, tmp_path / "new")
 
 
+def _grafted(repository: Repository, commit: str, parent: str) -> None:
+    (repository.folder / ".git" / "info" / "grafts").write_text(f"{commit} {parent}\n")
+
+
+def _replaced(repository: Repository, commit: str, parent: str) -> None:
+    repository.git("replace", "--graft", commit, parent)
+
+
+@pytest.mark.parametrize("joined", [_grafted, _replaced])
+def test_a_parent_that_no_clone_has_does_not_count(
+    tmp_path: Path, joined: Callable[[Repository, str, str], None]
+) -> None:
+    """With either, git here says that HEAD comes from the commits that a squash left out."""
+    repository = turned(tmp_path / "work")
+    out = repository.git("rev-parse", "HEAD").strip()
+    _squashed(repository, tmp_path / "other")
+    joined(repository, repository.git("rev-parse", "HEAD").strip(), out)
+    assert out in repository.git("rev-list", "HEAD")
+    with pytest.raises(Damaged, match="1 git blob of no commit that HEAD comes from"):
+        verify_session(repository.folder / NAME)
+
+
 @pytest.mark.parametrize(("policy", "number"), [(HISTORY, 0), (EAGER, 0), (COMMITTED, 1)])
 def test_a_run_that_stores_all_names_what_earlier_ones_left_in_commits(
     tmp_path: Path, policy: Policy, number: int
