@@ -350,8 +350,10 @@ def _kept(*all_stats: VerifyStats) -> str:
     names = ("lines_rewritten", "originals", "lines_without_original")
     rewritten, originals, lost = (sum(getattr(stats, name) for stats in all_stats) for name in names)
     lacks_runs = any(each.later for stats in all_stats for each in stats.changed)
-    # A run that this store lacks may have written them.
-    lacks_runs |= any(stats.was_changed and stats.unknown_markers for stats in all_stats)
+    # A run that this store lacks may have written unknown markers; lines that another store knows surely need that.
+    lacks_runs |= any(
+        (stats.was_changed and stats.unknown_markers) or any(stats.elsewhere.values()) for stats in all_stats
+    )
     if not (rewritten or originals):
         # A store that is lost may have left no marker.
         return "no line is rewritten, no original to check"

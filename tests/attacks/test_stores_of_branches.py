@@ -506,10 +506,14 @@ def test_what_only_another_store_knows_is_told(
     assert PREFIX_BYTES not in merged
     mine.write_bytes(merged)
     other = copied(store_in(theirs), place(mine))
-    assert f"known only to its other store, {other.journal}" in invoke("verify", mine).output
+    told = f"known only to its other store, {other.journal}"
+    assert told in (said := invoke("verify", mine).output)
+    assert "all good" not in said
     restored = invoke("restore", *options, mine)
     assert restored.exit_code == 5
-    assert f"known only to its other store, {other.journal}" in restored.output
+    assert told in restored.output
+    assert told in (said := invoke("verify", mine).output)
+    assert "all good" not in said
     given = invoke("restore", "--from-markers", mine)
     assert f"from the originals of {other.journal}" in given.output
     assert mine.read_bytes() == b"".join(lines)
