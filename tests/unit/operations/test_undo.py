@@ -17,7 +17,7 @@ from sessioncompress.errors import Refused, UsageError
 from sessioncompress.operations.compact import compact_session
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.history import RunState, SessionRun, history, session_runs
-from sessioncompress.operations.restore import RestoreStats, restore_session
+from sessioncompress.operations.restore import RestoreStats, restore_session, undo_run
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import PRESETS, Policy
@@ -171,6 +171,7 @@ def test_a_run_that_died_before_the_session_was_put_in_place_is_not_undone(tmp_p
     compress(path, EAGER, run_id=THREE)
     assert path.read_bytes() == after
     assert states(path) == {ONE: RunState.IN_PLACE, THREE: RunState.IN_PLACE}
+    assert undo_run(path, EAGER, run=TWO).reason == f"the run {TWO} did not change it"
     with pytest.raises(UsageError, match=f"it was not changed by a run {TWO}. "):
         restore_session(path, run=TWO)
     assert undo(path, THREE).reason == ""
