@@ -91,7 +91,13 @@ class Forget(SessionCommand[ForgetStats]):
         from sessioncompress.operations.database import is_due, rewritten
 
         # Replaced content may remain in the database's free pages.
-        return rewritten(path) if is_due(path) and not self.chosen.dry_run else None
+        return rewritten(path) if (path in self.emptied or is_due(path)) and not self.chosen.dry_run else None
+
+    def on_databases(self, done: Done[ForgetStats]) -> Done[ForgetStats]:
+        self.emptied = {Path(each) for stats in done.results for each in stats.emptied}
+        for path in sorted(self.emptied):
+            self.rows_in.setdefault(path, [])
+        return super().on_databases(done)
 
     def refuse(self) -> None:
         if self.given.gone and (self.given.unneeded or self.chosen.older_than is not None):

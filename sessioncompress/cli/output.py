@@ -96,8 +96,8 @@ def echo_database(stats: DatabaseStats, verb: str) -> None:
     """Print what changed in a database, if anything did."""
     before, after = kb(stats.size_before, stats.size_after), kb(stats.size_after)
     sizes = before if stats.size_before == stats.size_after else f"{before} -> {after}"
-    parts = [f"{sizes} on disk", f"{counted(stats.events, 'event', 'events')} {verb}"]
-    parts += [stats.reason] if stats.reason else []
+    moved = f"{counted(stats.events, 'event', 'events')} {verb}" if stats.events else ""
+    parts = [each for each in (f"{sizes} on disk", moved, stats.reason) if each]
     if stats.events or sizes != before or stats.reason:
         echo_wrapped(printable(f"{stats.path}: {', '.join(parts)}"))
 

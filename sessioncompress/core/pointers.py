@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 
 class Pointers:
@@ -27,8 +28,12 @@ class Pointers:
         """
         yield
 
-    def forget(self, is_rewritten: Callable[[bytes], bool]) -> None:
-        """Remove the agent's other copies of rewritten lines. Raises the errors of moving()."""
+    def forget(self, lines: Iterable[bytes]) -> Sequence[Path]:  # noqa: ARG002 - subclasses search for them
+        """Remove the agent's other copies of texts in these lines, in the state of any run.
+
+        Return the databases that had some, and so may still have them in free bytes. Raises the errors of moving().
+        """
+        return ()
 
     @contextmanager
     def leaving(self) -> Iterator[None]:

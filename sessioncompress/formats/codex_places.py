@@ -14,7 +14,7 @@ import sqlite3
 import stat
 import time
 import tomllib
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
@@ -314,22 +314,21 @@ class CodexPointers(Pointers):
                     remedy = "Run again: what points into it is put right first."
                     raise FileFailed(error.what, where=self.path, state=state, remedy=remedy) from error
 
-    def forget(self, is_rewritten: Callable[[bytes], bool]) -> None:
-        """Empty long texts in the index's rows of rewritten lines, unless a line of the rollout still contains them."""
+    def forget(self, lines: Iterable[bytes]) -> Sequence[Path]:
+        """Empty long texts in the index's rows of these lines, unless a line of the rollout still contains them."""
         if not (databases := self._databases()):
-            return
-        numbers: list[int] = []
+            return ()
+        numbers = {number for raw in lines if (number := _number(raw, whole=True)) is not None}
         said: set[int] = set()
         with disk.closing(open_file(self.path)) as fd, disk.reader(fd, 0, size := os.fstat(fd).st_size) as file:
             for _, raw, whole in jsonl.pieces(file, size):
                 said.update(hash(holder[key]) for holder, key in _long_texts(jsonl.parse(raw) if whole else None))
-                if whole and is_rewritten(raw) and (number := _number(raw, whole=True)) is not None:
-                    numbers.append(number)
         with ExitStack() as opened:
             opened.enter_context(self._alone(needed=True))
             for each in self._indexes(opened, databases, writing=True):
                 each.empty(numbers, said)
                 each.commit()
+        return databases if numbers else ()
 
     def _indexes(self, opened: ExitStack, databases: Iterable[Path], *, writing: bool) -> list[_IndexRows]:
         rows = (_IndexRows(each, self._id, self.path, writing=writing) for each in databases)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -50,7 +51,7 @@ from sessioncompress.store.lock import open_file
 from sessioncompress.store.machine import folder_name, make_key
 from sessioncompress.store.originals import zstd
 from sessioncompress.store.recover import cut_back
-from sessioncompress.store.rows import Database, EventTotal, Listed, shrink
+from sessioncompress.store.rows import Database, EventTotal, Listed, shrink, vacuum
 from sessioncompress.store.tables import is_session_id
 
 T = TypeVar("T")
@@ -289,10 +290,11 @@ def measured(path: Path, sessions: Iterable[Found]) -> DatabaseStats:
 def rewritten(path: Path) -> DatabaseStats:
     """Rewrite a database, so that nothing is left of deleted or replaced rows. Raises SessionCompressError."""
     before = _size(path)
-    reason = "" if is_missing(path) else _inside(shrink(path, always=True))
+    reason = "" if is_missing(path) else _inside(vacuum(path))
     if reason:
-        reason += "; so what runs replaced may still be among them. Close it, and run again"
-    else:
+        again = "run again" if is_due(path) else f"then: {shlex.join(['sqlite3', str(path), 'VACUUM'])}"
+        reason += f"; so what runs replaced may still be among them. Close it, and {again}"
+    elif is_due(path):
         with failing(path):
             disk.remove(rows_of(path) / _DUE)
     return DatabaseStats(str(path), before, _size(path), reason=reason)

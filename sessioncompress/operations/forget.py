@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -66,9 +66,10 @@ class ForgetStats(Struct, frozen=True, rename="camel"):
     unknown to every journal here: their store is elsewhere, or was deleted. `referring` names other sessions in the
     folder, including packed ones, with markers that only these originals can expand. `outputs` counts the agent's files
     with all of an output of which the original has a piece. `packs` counts archives that still held the session and its
-    store after they were unpacked; they are rewritten without them. `packs_kept` stay and may
-    still hold them: others may have made them, they can't be read, or what they hold was not unpacked. `kept` is the
-    reason if nothing is deleted.
+    store after they were unpacked; they are rewritten without them. `packs_kept` stay and may still hold them: others
+    may have made them, they can't be read, or what they hold was not unpacked. `emptied` names the agent's databases
+    whose copies of replaced texts were emptied, but may still be in free bytes, until a VACUUM. `kept` is the reason if
+    nothing is deleted.
     """
 
     path: str
@@ -84,6 +85,7 @@ class ForgetStats(Struct, frozen=True, rename="camel"):
     referring: tuple[str, ...] = ()
     packs: int = 0
     packs_kept: tuple[str, ...] = ()
+    emptied: tuple[str, ...] = ()
     kept: str = ""
 
 
@@ -378,18 +380,30 @@ def _forget_open(
     if only.unneeded and (why := _needed(session, there, len(lost) + left, refer)):
         return ForgetStats(str(session.path), kept=why)
     going = recover.removable(session)
+    emptied: Sequence[Path] = ()
     kept = [each for each in session.left_over.links if each not in going]
     size = reading.size_of_names([*going, *torn]) + sum(reading.size_of_store(one) for one, _ in known)
     if not dry_run:
-        if journal is not None:
-            session.pointers.forget(lambda raw: journal.rewriting(sha256(raw).digest()) is not None)
+        emptied = session.pointers.forget(_forgotten(session, known, lost))
         for path in torn:
             disk.remove(path)
         for one, _ in reversed(known):
             kept = recover.forget(session, one)
     committed = len(set[bytes]().union(*(_committed(noted) for _, noted in known)))
     stats = ForgetStats(str(session.path), size, len(stored) + left, len(lost) + left, left, committed, referring=refer)
-    return replace(stats, links_kept=len(kept))
+    return replace(stats, links_kept=len(kept), emptied=tuple(map(str, emptied)))
+
+
+def _forgotten(
+    session: OpenSession, known: Sequence[tuple[Store, journals.Journal | None]], lost: Container[bytes]
+) -> Iterator[bytes]:
+    """Yield the rewritten lines of a session, then the readable originals that will be lost with its stores."""
+    for _, raw, whole in pieces_of(session.reader, session.size):
+        digest = sha256(raw).digest()
+        if whole and any(journal and journal.rewriting(digest) is not None for _, journal in known):
+            yield raw
+    for store, _ in known:
+        yield from (line for line in damage.readable_lines(store.originals, 0) if sha256(line).digest() in lost)
 
 
 def _needed(session: OpenSession, there: Sequence[Store], originals: int, refer: Sequence[str]) -> str:

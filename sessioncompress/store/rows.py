@@ -52,18 +52,15 @@ class Database:
 
     def __init__(self, path: Path, *, writes: bool) -> None:
         self.path = path
-        with self._failing():
-            address = _address(path, "rw" if writes else "ro")
-            self._sql = sqlite3.connect(address, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)
+        with _failing(self.path):
+            self._sql = _connected(path, "rw" if writes else "ro")
         try:
-            with self._failing():
+            with _failing(self.path):
                 # Keep bytes that are not UTF-8 unchanged.
                 self._sql.text_factory = bytes
                 # A transaction that this program reports as done survives a power cut.
                 for each in ("synchronous = FULL", "secure_delete = OFF"):
                     self._sql.execute(f"PRAGMA {each}")
-                for name, function in FUNCTIONS.items():
-                    self._sql.create_function(name, 1, function, deterministic=True)
                 self._refuse_unless_known()
         except BaseException:
             self._sql.close()
@@ -78,12 +75,12 @@ class Database:
 
     def has(self, session: str) -> bool:
         """Return True if a session exists."""
-        with self._failing():
+        with _failing(self.path):
             return self._sql.execute(self.tables.changed, (session,)).fetchone() is not None
 
     def sessions(self) -> list[Listed]:
         """List the sessions, the oldest first."""
-        with self._failing():
+        with _failing(self.path):
             sizes: dict[bytes, int] = {}
             for name, size in self._sql.execute(self.tables.sizes):
                 sizes[name] = sizes.get(name, 0) + size
@@ -96,7 +93,7 @@ class Database:
 
     def holding(self, held: str) -> Iterator[tuple[str, str]]:
         """Yield the session and text of each row that holds a text."""
-        with self._failing():
+        with _failing(self.path):
             for row in self._sql.execute(self.tables.holding, (held,)):
                 yield text(row[0]), text(row[1])
 
@@ -124,7 +121,7 @@ class Database:
         rows = [row for row in sorted(old.keys() | new.keys()) if old.get(row) != new.get(row)]
         statements = [self.tables.statement(session, row, old.get(row), new.get(row)) for row in rows]
         asked, kept = self.tables.whole, self.tables.line_of
-        with self._failing():
+        with _failing(self.path):
             whole = [self._sql.execute(asked, (session, number)).fetchone() for _, number in rows if asked]
         try:
             return statements, [kept(each) for each in whole if each]
@@ -147,7 +144,7 @@ class Database:
         if not self._may_take_events(session):
             return EventTotal()
         kept = self.tables.events
-        with self._failing():
+        with _failing(self.path):
             which = f"{kept.session} = ?1 AND {kept.which}"
             asked = f"SELECT count(*), sum({length(kept.data)}) FROM {kept.table} WHERE {which}"  # noqa: S608 - our names
             rows, size = self._sql.execute(asked, (session,)).fetchone()
@@ -185,41 +182,31 @@ class Database:
     def holds_events(self, session: str, lines: Iterable[bytes]) -> bool:
         """Return True if all of these events and rows exist."""
         kept = map(self.tables.values_in, lines)
-        with self._failing():
+        with _failing(self.path):
             found = (self._sql.execute(f"SELECT 1 FROM {each.place}", (session, *values)) for each, values in kept)  # noqa: S608
             return all(each.fetchone() for each in found)
 
     def pages(self) -> tuple[int, int, int]:
         """Return the bytes of all pages, the bytes of free ones, and the auto_vacuum mode."""
-        with self._failing():
-            size, count, free, mode = (
-                self._sql.execute(f"PRAGMA {each}").fetchone()[0]
-                for each in ("page_size", "page_count", "freelist_count", "auto_vacuum")
-            )
-        return size * count, size * free, mode
+        with _failing(self.path):
+            return _pages(self._sql)
 
     def event_bytes(self, sessions: int) -> int:
         """Return the bytes of the events of all sessions; the rows of the sessions take `sessions` bytes."""
         pages, free, _ = self.pages()
-        with self._failing():
+        with _failing(self.path):
             summed = self._sql.execute(self.tables.events.size).fetchone() if self.tables.events.size else None
         return (summed[0] or 0) if summed else max(pages - free - sessions, 0)
 
     def give_back(self) -> None:
         """Return free pages to the file system, in small steps."""
-        with self._failing():
+        with _failing(self.path):
             before, free = 0, 1
             while free not in (0, before):
                 # A plain execute() stops after the first page.
                 self._sql.executescript(f"PRAGMA incremental_vacuum({_BITE_PAGES})")
                 before, (free,) = free, self._sql.execute("PRAGMA freelist_count").fetchone()
             self._sql.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-    def vacuum(self) -> None:
-        """Rewrite the database; from then on give_back() can return free pages."""
-        with self._failing():
-            for each in ("PRAGMA auto_vacuum = INCREMENTAL", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
-                self._sql.execute(each)
 
     def _in_bites(self, statements: Iterable[Statement]) -> int:
         done = size = 0
@@ -240,7 +227,7 @@ class Database:
 
     def _may_take_events(self, session: str) -> bool:
         kept = self.tables.events
-        with self._failing():
+        with _failing(self.path):
             is_known = self._columns_of(kept.table) == kept.columns
             return is_known and self._sql.execute(kept.may_go, (session,)).fetchone() is not None
 
@@ -272,7 +259,7 @@ class Database:
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[None]:
-        with self._failing():
+        with _failing(self.path):
             self._sql.execute(begin)
             try:
                 yield
@@ -282,44 +269,46 @@ class Database:
                     self._sql.execute("ROLLBACK")
                 raise
 
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            state = "The database was not changed."
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                what = "another program keeps the database locked"
-                raise InUse(what, where=self.path, state=state, remedy="Run again.") from error
-            what = f"SQLite cannot work with the database: {error}"
-            remedy = "Check it with 'PRAGMA quick_check'."
-            raise FileFailed(what, where=self.path, state=state, remedy=remedy) from error
 
-
-def shrink(path: Path, *, always: bool = False) -> str:
+def shrink(path: Path) -> str:
     """Return the free pages of a database to the file system; return why bytes stay free inside, or "".
 
-    With `always`, rewrite it, so that nothing is left of deleted rows. Raises SessionCompressError.
+    Raises SessionCompressError.
     """
     with Database(path, writes=True) as opened:
-        pages, free, mode = opened.pages()
-        if not (free or always):
-            return ""
-        if mode == _INCREMENTAL and not always:
+        _, free, mode = opened.pages()
+        if free and mode == _INCREMENTAL:
             opened.give_back()
-            return ""
+    return vacuum(path) if free and mode != _INCREMENTAL else ""
+
+
+def vacuum(path: Path) -> str:
+    """Rewrite any database of an agent, so that nothing is left of deleted rows; return why not, or "".
+
+    From then on free pages can be returned in small steps. Raises SessionCompressError.
+    """
     if not _is_alone(path):
         return "its agent has it open, and only a database that nobody has open can be made smaller"
-    if shutil.disk_usage(path.parent).free < 2 * (pages - free):
-        return "the disk has no room for a second copy"
-    with Database(path, writes=True) as opened:
-        opened.vacuum()
+    with _failing(path), closing(_connected(path, "rw")) as database:
+        pages, free, _ = _pages(database)
+        if shutil.disk_usage(path.parent).free < 2 * (pages - free):
+            return "the disk has no room for a second copy"
+        for each in ("PRAGMA auto_vacuum = INCREMENTAL", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+            database.execute(each)
     return ""
+
+
+def _pages(database: sqlite3.Connection) -> tuple[int, int, int]:
+    size, count, free, mode = (
+        database.execute(f"PRAGMA {each}").fetchone()[0]
+        for each in ("page_size", "page_count", "freelist_count", "auto_vacuum")
+    )
+    return size * count, size * free, mode
 
 
 def _is_alone(path: Path) -> bool:
     """Return True if no process has a database open: only then can one process lock it exclusively."""
-    with closing(sqlite3.connect(_address(path, "rw"), uri=True, timeout=0.1, isolation_level=None)) as probe:
+    with closing(_connected(path, "rw", seconds=0.1)) as probe:
         try:
             for each in ("PRAGMA locking_mode = EXCLUSIVE", "BEGIN EXCLUSIVE", "COMMIT"):
                 probe.execute(each)
@@ -328,8 +317,26 @@ def _is_alone(path: Path) -> bool:
     return True
 
 
-def _address(path: Path, mode: str) -> str:
-    return f"file:{quote(str(path.resolve()))}?mode={mode}"
+@contextmanager
+def _failing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        state = "The database was not changed."
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            what = "another program keeps the database locked"
+            raise InUse(what, where=path, state=state, remedy="Run again.") from error
+        what = f"SQLite cannot work with the database: {error}"
+        remedy = "Check it with 'PRAGMA quick_check'."
+        raise FileFailed(what, where=path, state=state, remedy=remedy) from error
+
+
+def _connected(path: Path, mode: str, seconds: float = _WAIT_SECONDS) -> sqlite3.Connection:
+    address = f"file:{quote(str(path.resolve()))}?mode={mode}"
+    database = sqlite3.connect(address, uri=True, timeout=seconds, isolation_level=None)
+    for name, function in FUNCTIONS.items():
+        database.create_function(name, 1, function, deterministic=True)
+    return database
 
 
 def _nanoseconds(value: object) -> int:

@@ -451,6 +451,47 @@ def test_forget_leaves_no_text_in_the_index_that_the_rollout_lost(home: Home) ->
     assert {each["id"] for each in found.values()} == {"short"}
 
 
+def test_forget_empties_the_index_where_a_restored_line_was_edited(home: Home) -> None:
+    """As in the steps that delete a secret: the line is no longer rewritten, and only its original has the text."""
+    before = {json.loads(line)["ordinal"]: line for line in home.parent.read_bytes().splitlines()}
+    compress_session(home.parent, EAGER)
+    number = next(
+        json.loads(line)["ordinal"]
+        for line in home.parent.read_bytes().splitlines()
+        if b"[[sessioncompress: " in line and b"function_call_output" in line
+    )
+    secret = json.loads(before[number])["payload"]["output"]
+    restore_session(home.parent)
+    home.parent.write_bytes(home.parent.read_bytes().replace(json.dumps(secret).encode(), b'"removed"'))
+    given = (name_of(home.parent), number, json.dumps({"output": secret}))
+    home.rows("INSERT INTO thread_items VALUES (?, 'turn', 'a', ?, ?)", *given)
+    stats = forget_session(home.parent)
+    assert home.rows("SELECT item_json FROM thread_items WHERE turn_id = 'turn'") == [('{"output":""}',)]
+    assert stats.emptied == (str(home.database),)
+
+
+@pytest.mark.parametrize("is_read", [False, True], ids=["alone", "read"])
+def test_forget_writes_the_index_anew_once(home: Home, is_read: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Codex freed before may have the text. Where that can't be done, the exit code says so."""
+    monkeypatch.setenv("CODEX_HOME", str(home.path))
+    text = "the secret that a command printed " * 1000
+    home.rows("INSERT INTO thread_items VALUES (?, 'turn', 'a', 1, ?)", name_of(home.parent), json.dumps([text]))
+    with closing(sqlite3.connect(home.database)) as codex, codex:
+        codex.execute("PRAGMA secure_delete = OFF")
+        codex.execute("DELETE FROM thread_items WHERE turn_id = 'turn'")
+    for path in (home.parent, home.fork):
+        compress_session(path, EAGER)
+    with closing(sqlite3.connect(home.database)) as reader:
+        if is_read:
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM thread_items").fetchall()
+        done = CliRunner().invoke(main, ["forget", "--yes", str(home.parent), str(home.fork)])
+    assert done.exit_code == (4 if is_read else 0), done.output
+    assert done.stdout.count(str(home.database)) == (2 if is_read else 1)
+    assert ("VACUUM" in done.stdout) == is_read
+    assert (text[:100].encode() in home.database.read_bytes()) == is_read
+
+
 def test_each_of_several_that_come_back_is_pointed_elsewhere(home: Home) -> None:
     """Also those that a list of the home does not have yet that is a moment old."""
     assert _packed(home, home.grandchild, home.early, home.fork) == ["packed"] * 3
