@@ -34,7 +34,7 @@ FORGET: Final = (
 def too_short(path: Path, size: int, committed: int, *, left: bool = False) -> Damaged:
     """Return the error for a store file that has lost bytes or is gone. `left`: an original in it can be read."""
     what = f"{committed - size:,} of its {committed:,} bytes are missing"
-    prints = f", and 'zstd -dc {quote(path.name)}' prints what comes before the damage"
+    prints = f", and 'zstd -dc {quote(str(path))}' prints what comes before the damage"
     if not os.path.lexists(path):
         # Commits may still hold some of the lines.
         what, prints = f"it is missing, and with it the {committed:,} bytes that the session needs", ""
@@ -90,7 +90,7 @@ def refuse_if_no_journal(store: Store) -> None:
         return
     remedy = (
         f"Put {store.journal.name} back from a backup{or_from_git(store.journal)}. Without it "
-        f"'zstd -dc {quote(store.originals.name)}' still prints the originals; then move "
+        f"'zstd -dc {quote(str(store.originals))}' still prints the originals; then move "
         "them away, or 'sessioncompress forget' deletes them."
     )
     what = "the journal of these originals is missing"
@@ -131,7 +131,7 @@ def refuse_if_of_another(store: Store, journal: Journal) -> None:
             where=store.journal,
             state="The session and its originals were not changed.",
             remedy="Put back the journal that was written with them, or the originals that belong to this one. "
-            f"{one_side(store.journal)}'zstd -dc {quote(store.originals.name)}' prints all that are there.",
+            f"{one_side(store.journal)}'zstd -dc {quote(str(store.originals))}' prints all that are there.",
         )
 
 

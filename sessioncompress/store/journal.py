@@ -562,14 +562,14 @@ def read(file: BinaryIO, where: str, end: int | None = None, *, salvaging: bool 
             why = "git left a conflict marker there" if is_conflict else str(error)[:_MOST_SAID]
             path, originals = Path(where), layout.originals_of(Path(where))
             back = f"{FROM_MARKERS}. " if is_of_line else ""
-            prints = f"'zstd -dc {quote(originals.name)}' still prints the originals. " if originals.exists() else ""
+            prints = f"'zstd -dc {quote(str(originals))}' still prints the originals. " if originals.exists() else ""
             raise Damaged(
                 f"this record of the journal cannot be read ({why})",
                 where=where,
                 line=number,
                 remedy=f"Put the journal back from a backup. {one_side(path, is_sure=is_conflict)}If others made it, "
-                f"move its two files away. {back}{prints}'sessioncompress forget' deletes all stores of "
-                f"{os.fsdecode(layout.named_in(path))}.",
+                f"move its two files away. {back}{prints}Only when nothing else helps: 'sessioncompress forget' "
+                f"deletes all stores of {os.fsdecode(layout.named_in(path))}.",
             ) from error
     return journal
 

@@ -93,7 +93,7 @@ def _refuse_unless_a_trace(session: OpenSession, store: Store, lengths: Lengths)
     replaced, missing = len(written & standing), len(kept - standing)
     gone = counted(max(replaced, missing), "line", "lines")
     lost = f"lost the record of a run that replaced {gone} of the session"
-    prints = f"'zstd -dc {quote(store.originals.name)}' prints the originals"
+    prints = f"'zstd -dc {quote(str(store.originals))}' prints the originals"
     way_out = (
         f"cut off what the killed run left: everything after the first {lengths.originals} bytes of "
         f"{store.originals.name} and the first {lengths.journal} bytes of {store.journal.name}"

@@ -224,7 +224,7 @@ def test_names_of_files_in_commands_too(tmp_path: Path, command: str, in_git: st
     store = store_in(path)
     store.originals.write_bytes(store.originals.read_bytes()[:-1])
     said = told(command, path)[1]
-    assert f"'zstd -dc {shlex.quote(store.originals.name)}' prints what comes before the damage." in said
+    assert f"'zstd -dc {shlex.quote(str(store.originals))}' prints what comes before the damage." in said
     from_git = f"bytes of it with 'git checkout -- {shlex.quote(str(store.originals))}'." in said
     assert from_git == ("git checkout" in said) == (in_git == "committed")
 
