@@ -263,6 +263,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             raise wrong[0]
         if unknown and damaged:
             raise damaged[0]
+        of_relatives = len(strangers) - len(unknown)
         if unknown and not journal.runs:
             relatives.refuse_if_marked(stored, policy)
         others = OtherStores(session.path, store, backups_of(session.path, policy))
@@ -286,7 +287,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             # again.
             reading.refuse_in_merge(session)
         lost = sum(record.place is None for record in since.rewritten.values())
-        _check_others(store, others.all)
+        unknown = relatives.unknown_to(unknown, *_checked_others(session.path, store, others.all))
         return VerifyStats(
             str(session.path),
             found,
@@ -298,7 +299,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             journal.counts[1],
             len(unknown),
             since.gone,
-            len(strangers) - len(unknown),
+            of_relatives,
             open_to_others=folder.is_open_to_others(store),
             foreign_files=len(session.left_over.foreign),
             not_understood_at=tuple(number + 1 for number in opaque),
@@ -309,8 +310,9 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         )
 
 
-def _check_others(counts: Store, stores: Iterable[Store]) -> None:
-    """Raise Damaged if an inactive store is no longer as its runs left it."""
+def _checked_others(session: Path, counts: Store, stores: Iterable[Store]) -> list[relatives.Relative]:
+    """Return the inactive stores. Raises Damaged if one is no longer as its runs left it."""
+    found = []
     for store in stores:
         try:
             loaded = journals.load(store.journal)
@@ -320,6 +322,7 @@ def _check_others(counts: Store, stores: Iterable[Store]) -> None:
                 what = "the journal of these originals is missing, or lacks a run"
                 remedy = f"Put it back from a backup{damage.or_from_git(store.journal)}."
                 raise Damaged(what, where=store.originals, remedy=remedy)
+            found.append(relatives.Relative(session, store, loaded))
         except Refused:
             # A link, or something that isn't a file, isn't a store, and is not read.
             continue
@@ -327,6 +330,7 @@ def _check_others(counts: Store, stores: Iterable[Store]) -> None:
             what = f"another store of the session, which other branches may need: {error.what}"
             state = "The store that counts here is right."
             raise Damaged(what, where=error.where, line=error.line, state=state, remedy=error.remedy) from error
+    return found
 
 
 def _originals(session: OpenSession, store: Store, journal: Journal, rewritten: RewrittenLines) -> int:
