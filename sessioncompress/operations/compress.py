@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -158,7 +158,7 @@ def _out_of_reach(journal: Journal, path: Path) -> int:
     """Count git blobs with originals that no commit of HEAD has, as after a squash; 0 in a shallow clone."""
     if not journal.blobs:
         return 0
-    with suppress(FileFailed), git.Blobs(path.parent) as blobs:
+    with suppress(FileFailed), closing(git.Blobs(path.parent)) as blobs:
         if blobs.top is not None and not blobs.is_shallow:
             return len(git.out_of_reach(journal.blobs, path))
     return 0

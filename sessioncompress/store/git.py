@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from sessioncompress.errors import NOT_CHANGED, FileFailed, failed, failing
 
@@ -123,12 +123,6 @@ class Blobs:
         self.top = next(work_trees(folder), None)
         self._process: Popen[bytes] | None = None
         self._held: dict[str, bytes] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the process."""

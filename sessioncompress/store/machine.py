@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -161,7 +161,7 @@ def _is_in_git(read: bytes, folder: Path) -> bool:
 
     blob = b"blob %d\0%s" % (len(read), read)
     for top in tops:
-        with suppress(FileFailed), Blobs(top) as blobs:
+        with suppress(FileFailed), closing(Blobs(top)) as blobs:
             if any(blobs.read(make(blob).hexdigest()) for make in (sha1, sha256)):
                 return True
     return False

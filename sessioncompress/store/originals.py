@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Container, Mapping
+from contextlib import closing
 from functools import cached_property
 from hashlib import sha256
 from io import BytesIO
@@ -88,7 +89,7 @@ class Committed:
     def lines(self) -> Mapping[bytes, InBlob] | None:
         """The wanted lines at HEAD by their SHA-256, or None if HEAD has no readable version of the session."""
         try:
-            with git.Blobs(self._store) as blobs:
+            with closing(git.Blobs(self._store)) as blobs:
                 found = blobs.version(self._session)
         except FileFailed:
             return None
