@@ -19,11 +19,15 @@ from sessioncompress.cli.tables import cut, echo_wrapped, is_seen, pasted, title
 from sessioncompress.core import jsonl
 from sessioncompress.core.checkpoint import Say, Utterance
 from sessioncompress.core.marker import PREFIX_BYTES
+from sessioncompress.core.references import content_of
+from sessioncompress.core.splice import CannotSplice
 from sessioncompress.core.text import age, counted, printable, quote, utf8, written_time
 from sessioncompress.errors import SessionCompressError
+from sessioncompress.formats.base import Entry
 from sessioncompress.operations.matching import original_of
 from sessioncompress.operations.sessions import folder_of, given_title, title_in
 from sessioncompress.pipeline import reading
+from sessioncompress.pipeline.rewrite import value_at
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_at
@@ -41,13 +45,15 @@ _EACH, _ALL = 10, 100
 class Hit(Struct, frozen=True, rename="camel"):
     """One line with a match: its turn, counted from 1, or None before the first, and the role of its author.
 
-    `replaced` is set if the session no longer has the line, and its original does.
+    `replaced` is set if the session no longer has the line, and its original does; `ref` is then the reference of the
+    text that has it, or empty if it has none.
     """
 
     turn: int | None
     said: str
     line: str
     replaced: bool = False
+    ref: str = ""
 
 
 class SearchStats(Struct, frozen=True, rename="camel"):
@@ -96,10 +102,11 @@ def search_session(path: Path, text: str, policy: Policy = BALANCED, *, packed: 
                 if not plain or plain in raw.lower():
                     found += (Hit(turn or None, said.say.value, line, not is_there) for line in _lines(said, folded))
             if was is not None:
-                left, found = {each.line for each in found if is_there}, []
-                for said in before.said(jsonl.parse(was) or {}) if not plain or plain in was.lower() else ():
-                    lines = _lines(said, folded)
-                    found += (Hit(turn or None, said.say.value, each, each not in left) for each in lines)
+                left, found, entry = {each.line for each in found if is_there}, [], jsonl.parse(was) or {}
+                for said in before.said(entry) if not plain or plain in was.lower() else ():
+                    for each in _lines(said, folded):
+                        ref = "" if each in left else kept.ref(raw, entry, each)
+                        found.append(Hit(turn or None, said.say.value, each, each not in left, ref))
             hits += found
             if len(hits) > _MOST:
                 break
@@ -136,6 +143,16 @@ class _Originals(OriginalsReader):
                     return original_of(raw, record, self, self.journal, self._journal_path)
         return None
 
+    def ref(self, raw: bytes, was: Entry, text: str) -> str:
+        """Return the reference of the replaced text in a line's original that has this text, or empty."""
+        row = reading.row_of(raw, sha256(raw).digest(), self.journal)
+        rows = () if row is None else self.journal.originals(self.journal.original_of(row))
+        for block in chain.from_iterable(map(self.journal.blocks_of, rows)):
+            with suppress(CannotSplice, TypeError):
+                if text in content_of(value_at(was, block.path), block.kind).decode(errors="replace"):
+                    return block.ref
+        return ""
+
     def moved(self) -> Iterator[jsonl.Piece]:
         """Yield the pieces of the lines that `compact` moved out of the session."""
         for part in (part for each in self.journal.checkpoints if not each.ended for part in each.dropped):
@@ -165,7 +182,9 @@ class Search(SessionCommand[SearchStats]):
     hands = ("text",)
     all_with = None
     _shown = 0
-    """Matches that were printed."""
+    """Matches that were printed, equal ones together in one line."""
+    _printed = 0
+    """Lines that were printed."""
     _has_original = False
     """True if one of them was in an original."""
 
@@ -180,9 +199,15 @@ class Search(SessionCommand[SearchStats]):
     def say(self, stats: SearchStats) -> None:
         if self.silent:
             return
-        hits = stats.hits if self.chosen.is_one else stats.hits[: min(_EACH, _ALL - self._shown)]
-        self._shown += len(hits)
-        self._has_original |= any(hit.replaced for hit in hits)
+        # A file that was read five times has the same line five times.
+        alike: dict[str, list[Hit]] = {}
+        for hit in stats.hits:
+            alike.setdefault(hit.line, []).append(hit)
+        hits = list(alike.values())[: None if self.chosen.is_one else min(_EACH, _ALL - self._printed)]
+        self._printed += len(hits)
+        shown = sum(map(len, hits))
+        self._shown += shown
+        self._has_original |= any(first.replaced for first, *_ in hits)
         if not hits:
             return
         packed = " (packed)" if stats.packed else ""
@@ -194,11 +219,12 @@ class Search(SessionCommand[SearchStats]):
             click.echo(f"{cut(title, width() - len(about) - 3, at_end=True)} ({about})")
             click.echo(f"  {pasted(stats.path)}")
             path, begins = "", "  "
-        for hit in hits:
+        for hit, *again in hits:
             turn = f"{path}turn {hit.turn:,}, " if hit.turn else path
-            replaced = " (original)" if hit.replaced else ""
-            echo_wrapped(f"{begins}{turn}{hit.said}{replaced}: {printable(hit.line)}")
-        if more := len(stats.hits) - len(hits):
+            replaced = f" (original{f' {hit.ref}' if hit.ref else ''})" if hit.replaced else ""
+            times = f" ({1 + len(again):,} times)" if again else ""
+            echo_wrapped(f"{begins}{turn}{hit.said}{replaced}{times}: {printable(' '.join(hit.line.split()))}")
+        if more := len(stats.hits) - shown:
             least = "at least " if stats.cut else ""
             echo_wrapped(f"{begins}{path}{least}{counted(more, 'more line matches', 'more lines match')}")
         elif stats.cut:
@@ -215,8 +241,8 @@ class Search(SessionCommand[SearchStats]):
     def hints(self, done: Done[SearchStats]) -> None:
         super().hints(done._replace(results=[each for each in done.results if each.hits]))
         if self._has_original:
-            brings = "'sessioncompress diff SESSION' shows what was replaced, 'restore SESSION' brings it back"
-            echo_wrapped(f"(original): no longer in the session, but in its store; {brings}", err=True)
+            brings = "'sessioncompress show REFERENCE SESSION' prints the text, 'restore SESSION' brings it back"
+            echo_wrapped(f"(original REFERENCE): no longer in the session, but in its store; {brings}", err=True)
         if not self.silent and (more := sum(len(each.hits) for each in done.results) - self._shown):
             lines = counted(more, "line is", "lines are")
             search = f"'sessioncompress search {quote(self.given.text)} SESSION'"
@@ -230,7 +256,7 @@ class Search(SessionCommand[SearchStats]):
         head += counted(len(done.results), "session", "sessions")
         if shortened := sum(each.shortened for each in done.results):
             have = counted(shortened, "session has markers", "sessions have markers")
-            head += f" ({have} whose originals are not here, and are not searched)"
+            head += f" ({have} whose originals are not here, or cannot be read, and are not searched)"
         echo_wrapped(output.with_others(head, done.others))
 
 

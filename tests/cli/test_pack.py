@@ -446,18 +446,25 @@ def test_a_search_that_stops_says_so_in_its_total(here: Path, monkeypatch: pytes
     assert said.endswith("total: at least 2 lines in 1 of 1 session\n")
 
 
+def test_a_search_shows_equal_lines_once(here: Path) -> None:
+    write(here, claude("a needle\na needle\nanother\tneedle"), "s.jsonl")
+    lines = [f"{here}/s.jsonl: turn 1, prompt (2 times): a needle", f"{here}/s.jsonl: turn 1, prompt: another needle"]
+    assert run("search", "needle", here).stdout.splitlines()[:-1] == lines
+    assert len(document("search", "needle", here)["files"][0]["hits"]) == 3
+
+
 def test_a_search_over_many_sessions_shows_a_few_lines_of_each(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searching, "_ALL", 15)
     for name in ("a", "b", "c"):
-        write(here, claude("needle\n" * 12), f"{name}.jsonl")
+        write(here, claude("\n".join(f"needle {number}" for number in range(12))), f"{name}.jsonl")
     done = run("search", "needle", here)
-    assert done.stdout.count(": needle\n") == 15
+    assert done.stdout.count(": needle ") == 15
     assert f"{here}/a.jsonl: 2 more lines match\n" in done.stdout
     assert done.stdout.endswith("total: 36 lines in 3 of 3 sessions\n")
     shows = "'sessioncompress search needle SESSION' shows those of one session, and --json all"
     assert f"21 lines are not shown: {shows}\n" in done.stderr
     one = run("search", "needle", here / "c.jsonl")
-    assert (one.stdout.count(": needle\n"), one.stderr) == (12, "")
+    assert (one.stdout.count(": needle "), one.stderr) == (12, "")
     assert [len(each["hits"]) for each in document("search", "needle", here)["files"]] == [12] * 3
 
 
@@ -509,8 +516,12 @@ def test_a_search_finds_what_runs_took_out(here: Path, name: str, then: str) -> 
     now = {content for raw in session.read_bytes().splitlines() for content in texts(json.loads(raw))}
     assert {each["replaced"] for each in after} == {False, True}
     assert {each["line"] in "\n".join(now) for each in after if not each["replaced"]} == {True}
-    assert "result (original): " in (said := run("search", "the", session)).stdout
-    assert "(original): no longer in the session, but in its store; " in said.stderr
+    said = run("search", "the", session)
+    assert "(original REFERENCE): no longer in the session, but in its store; " in said.stderr
+    # Thinking and what left the session have no reference.
+    for hit in (each for each in after if each["ref"]):
+        assert hit["line"].replace("\t", " ") in run("show", hit["ref"], session).stdout.replace("\t", " ")
+    assert any(f"result (original {each['ref']})" in said.stdout for each in after if each["ref"])
     run("restore", session)
     assert hits() == before
 
@@ -530,7 +541,7 @@ def test_a_search_says_of_how_many_sessions_not_all_is_there(here: Path) -> None
     assert run("search", "no such text", session.parent).stdout.endswith(f"{end}\n")
     originals = store_in(session).originals
     originals.write_bytes(originals.read_bytes()[:100])
-    note = "(1 session has markers whose originals are not here, and are not searched)"
+    note = "(1 session has markers whose originals are not here, or cannot be read, and are not searched)"
     result = run("search", "no such text", session.parent)
     assert (result.exit_code, result.stdout) == (0, f"{end} {note}\n")
 
