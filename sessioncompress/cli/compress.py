@@ -127,8 +127,8 @@ class Compress(SessionCommand[CompressionStats]):
         sizes = kb(before), kb(after, before), less(before, after)
         short = tables.file_line(stats.path, *sizes, wording.arrow(stats), title)
         left = None if stats.is_smaller else (stats.status.value, stats.reason)
-        # Otherwise every run of a timer would repeat it for an unchanged session.
-        is_news = stats.is_smaller or self.chosen.is_one or self.chosen.verbose
+        # Otherwise every run of a timer would repeat it.
+        is_news = self.chosen.is_one or self.chosen.verbose
         return Words(wording.line(stats), short, left, wording.warnings(stats, is_news=is_news))
 
     def document(self, done: Done[CompressionStats]) -> dict[str, Any]:

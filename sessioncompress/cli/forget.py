@@ -171,7 +171,9 @@ class Forget(SessionCommand[ForgetStats]):
         if self.chosen.is_one and not self.chosen.dry_run:
             # The question includes this.
             return None
-        return Words(f"{name}: would delete {at_stake(stats)}")
+        # With many sessions, those that lose nothing only count in the total.
+        loses = stats.originals_lost or stats.links_kept or stats.markers or stats.referring or stats.in_commits
+        return Words(f"{name}: would delete {at_stake(stats)}", left=None if loses else nothing)
 
     def failure(self, path: str, status: str, reason: str, code: int) -> dict[str, Any]:
         return self.file(ForgetStats(path)) | {"status": status, "reason": reason}

@@ -26,8 +26,8 @@ _OF_LARGE, _OF_SMALL, _OF_STORES = (0.06, 0.22), (0.07, 0.5), 7 / 8
 Measured on real sessions; 55 of 58 archives were in this range. See docs/how-to/archive.md.
 """
 _STORES = (
-    "stores do not compress well in an archive. After 'sessioncompress restore' and 'sessioncompress forget "
-    "--unneeded', archives of such sessions are typically 20 to 33 % smaller"
+    "stores do not compress well in an archive. After 'restore' and 'forget --unneeded' over the same sessions, "
+    "archives of such sessions are typically 20 to 33 % smaller"
 )
 
 

@@ -53,6 +53,7 @@ _SORTS: dict[str, tuple[str, Callable[[ListedSession], tuple[object, ...]]]] = {
     "saves": ("with the most to save", lambda each: (-each.estimate, -each.size)),
     "size": ("that is largest", lambda each: (-each.size,)),
     "age": ("unchanged for longest", lambda each: (each.modified,)),
+    "newest": ("changed last", lambda each: (-each.modified,)),
     "project": ("of the first project", lambda each: (each.project, -each.estimate)),
 }
 """Sort orders by name: a description of the first session, and the key."""
@@ -446,7 +447,11 @@ class Verify(SessionCommand["VerifyStats"]):
         return Words(wording.verified(stats), left=None if is_news else ("", ""))
 
     def total(self, done: Done[VerifyStats]) -> list[str]:
-        return [output.total(len(done.results), wording.verified_total(done.results), done.others)]
+        return [
+            output.total(
+                len(done.results), wording.verified_total(done.results, are_all=not done.exit_code), done.others
+            )
+        ]
 
     def document(self, done: Done[VerifyStats]) -> dict[str, Any]:
         taken = [{"path": utf8(str(each.place)), "archive": utf8(each.pack.shown)} for each in self.taken]

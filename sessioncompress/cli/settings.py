@@ -112,7 +112,8 @@ def hook(action: str, agent: str | None, compact: bool, preset: str | None, yes:
     click.echo(f"{name}:{' the file will be deleted' if change.after is None else ''}")
     for line in change.lines:
         click.echo(printable(line.expandtabs()))
-    if not yes and not output.confirmed(f"Write this to {name}?", change.file, "It was not changed."):
+    question = f"Delete {name}?" if change.after is None else f"Write this to {name}?"
+    if not yes and not output.confirmed(question, change.file, "It was not changed."):
         click.echo(f"{name}: not changed")
         return
     install.write(change)

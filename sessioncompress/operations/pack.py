@@ -22,7 +22,7 @@ from sessioncompress.errors import NOT_CHANGED, InUse, Refused, SessionCompressE
 from sessioncompress.formats.base import Format, Name
 from sessioncompress.operations import cloud, packed
 from sessioncompress.operations.batch import Outcome, outcome_of
-from sessioncompress.operations.sessions import PROMPT_LINES, first_prompt, given_title, part_of
+from sessioncompress.operations.sessions import PROMPT_LINES, first_prompt, folder_of, given_title, part_of
 from sessioncompress.pipeline import reading, rollouts
 from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import Policy
@@ -310,7 +310,7 @@ def stats_of(head: ToPack, archive: str, status: str) -> PackStats:
 
 def _name_of(head: ToPack) -> str:
     """Name a pack after its sessions' project, using only characters that are safe in a shell."""
-    named = Path(head.name.project).name[:40] if "/" in head.name.project else ""
+    named = folder_of(head.name.project)[:40]
     plain = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in named)
     return plain.strip(".-") or head.form.name
 

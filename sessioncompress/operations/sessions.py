@@ -386,7 +386,9 @@ def part_of(session: OpenSession, form: Format) -> str:
     files = (each for each in beside if each.is_file() and each.suffix != ".jsonl" and FOLDER not in each.parts)
     texts = (raw.decode(errors="replace") for _, raw, _ in rollouts.pieces(session))
     links = (values.unescaped(link.group()) for text in texts for link in form.links.finditer(text))
-    return next(chain(map(utf8, map(str, files)), (each.partition("\n")[0].split()[-1] for each in links)), "")
+    # In a command, a sign of the shell may follow.
+    named = (each.partition("\n")[0].split()[-1].rstrip(";") for each in links)
+    return next(chain(map(utf8, map(str, files)), named), "")
 
 
 class Share(Struct, frozen=True, rename="camel"):

@@ -306,9 +306,10 @@ def noticed(stats: VerifyStats) -> list[str]:
     return list(filter(None, notes))
 
 
-def verified_total(all_stats: Sequence[VerifyStats]) -> str:
-    """Format the totals of `verify` over several sessions."""
-    return f": {sum(stats.lines for stats in all_stats):,} lines, {_kept(*all_stats)}"
+def verified_total(all_stats: Sequence[VerifyStats], *, are_all: bool) -> str:
+    """Format the totals of `verify` over several sessions; some failed unless `are_all`."""
+    good = "all good" if are_all else "these are good"
+    return f": {sum(stats.lines for stats in all_stats):,} lines, {_kept(*all_stats, good=good)}"
 
 
 def open_to_others(number: int) -> str:
@@ -346,7 +347,7 @@ def packs_kept(packs: Sequence[str]) -> str:
     return f"{what} what was to go: {listed(list(map(printable, packs)))} ({why}). Unpack what you need, and delete it."
 
 
-def _kept(*all_stats: VerifyStats) -> str:
+def _kept(*all_stats: VerifyStats, good: str = "all good") -> str:
     names = ("lines_rewritten", "originals", "lines_without_original")
     rewritten, originals, lost = (sum(getattr(stats, name) for stats in all_stats) for name in names)
     lacks_runs = any(each.later for stats in all_stats for each in stats.changed)
@@ -357,7 +358,7 @@ def _kept(*all_stats: VerifyStats) -> str:
     if not (rewritten or originals):
         # A store that is lost may have left no marker.
         return "no line is rewritten, no original to check"
-    kept = f"{rewritten:,} rewritten, {originals:,} originals checked{'' if lacks_runs else ', all good'}"
+    kept = f"{rewritten:,} rewritten, {originals:,} originals checked{'' if lacks_runs else f', {good}'}"
     if not lost:
         return kept
     return f"{kept}; {counted(lost, 'line has', 'lines have')} no original (keepBackup: false) and cannot be restored"

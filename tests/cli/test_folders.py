@@ -35,7 +35,7 @@ def test_a_folder_is_walked(here: Path) -> None:
 TOTALS = {
     "stats": rf"total: 2 sessions, {SIZES}, stores 0 KB; 1 refused; 1 passed over \(not sessions, or links\)",
     "compress": r"total: 3 files \(2 compressed, 1 refused, 1 passed over \(not sessions, or links\)\)",
-    "verify": r"total: 2 sessions: 194 lines, (\d+) rewritten, \1 originals checked, all good; 1 refused; "
+    "verify": r"total: 2 sessions: 194 lines, (\d+) rewritten, \1 originals checked, these are good; 1 refused; "
     r"1 passed over \(not sessions, or links\)",
     "restore": rf"total: 2 sessions restored: {SIZES} -> 502 KB, \d+ lines; 1 refused; "
     r"1 passed over \(not sessions, or links\)",

@@ -88,6 +88,9 @@ def test_the_store_of_a_restored_session_is_unneeded(folder: Path) -> None:
         file.write(
             b'{"type":"custom","customType":"x","id":"ffffffff","parentId":null,"timestamp":"2026-01-01T00:00:00Z"}\n'
         )
+    # What loses nothing only counts in the total.
+    assert "would delete" not in "".join(run("--unneeded", "--dry-run", folder).stdout.splitlines()[:-1])
+    assert run("--dry-run", folder).stdout.count("would delete") == 2
     done = run("--unneeded", folder)
     assert held(folder) == ["c.jsonl"]
     assert "1 kept: the session needs " in done.stdout

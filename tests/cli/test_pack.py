@@ -245,6 +245,13 @@ def test_a_dry_run_names_the_archives_as_the_run_does(here: Path) -> None:
     assert len(set(names[0].values())) == 4
 
 
+def test_an_archive_is_named_after_the_folder_on_windows_too(here: Path) -> None:
+    made = ClaudeSession(cwd="D:\\code\\lock-keeper")
+    made.user("A prompt.")
+    write(here, made.bytes(), "s.jsonl")
+    assert [Path(each["archive"]).name for each in document("pack", here)["files"]] == ["lock-keeper-1.tar.zst"]
+
+
 def test_what_is_no_session_is_told_so(here: Path) -> None:
     """By its name alone nobody knows what to do."""
     (here / "notes.txt").write_text("milk, eggs")

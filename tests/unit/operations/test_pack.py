@@ -227,6 +227,7 @@ PARTS: list[tuple[str, str, str, str]] = [
     ("a saved output", "claude-code.jsonl", "Output saved to: /home/a/1/tool-results/x.txt", ""),
     ("a saved output with lines below", "claude-code.jsonl", "saved to: /a/tool-results/x.txt\n\nThe", ""),
     ("a saved output of Windows", "claude-code.jsonl", r"Output saved to: C:\a\tool-results\new.txt", ""),
+    ("a saved output in a command", "claude-code.jsonl", "saved to: /home/a/tool-results/x.txt; head", ""),
     ("a saved output that it does not name", "claude-code.jsonl", "", "one/tool-results/x.txt"),
     ("what is known of a subagent", "claude-code.jsonl", "", "one/subagents/agent-1.meta.json"),
     ("what is known of itself", "claude-agent.jsonl", "", "one.meta.json"),
@@ -262,7 +263,7 @@ def test_a_session_of_which_a_part_lies_elsewhere_stays(
     assert {each.found.path: type(each.error) for each in outcomes} == {path: Refused, other: type(None)}
     assert path.exists()
     (error,) = [str(each.error) for each in outcomes if each.error]
-    name = re.split(r"[/\\]", named.partition("\n")[0])[-1] or Path(beside).name
+    name = re.split(r"[/\\]", re.split(r"[\n;]", named)[0])[-1] or Path(beside).name
     assert re.search(rf"is in another file \((artifact://)?{re.escape(name)}\)", error)
     assert in_packs(tmp_path) == ([] if dry_run else ["two.jsonl"])
 
