@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from sessioncompress.core import text
 from sessioncompress.core.lines import EVERY, messages_of, tokens_of, turns_of
 from sessioncompress.core.text import KB
+from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.stats import Action, BudgetStats
 from sessioncompress.pipeline.summary import LINES, TURNS, is_since, noted
@@ -100,16 +101,15 @@ def did_not_fit(error: str) -> bool:
 
 
 def _by_size(situation: Situation, policy: Policy) -> Decision:
-    limit = policy.size_threshold_kb * KB
     sizes = f"{situation.size / KB:,.0f} KB, sizeThresholdKB {policy.size_threshold_kb:,}"
     turns = situation.turns if situation.since_turns is None else situation.since_turns
     if policy.every_turns is not None and turns >= policy.every_turns:
         return Action.COMPRESS, f"{turns:,} turns since the last run, everyTurns {policy.every_turns:,}"
     if situation.settled:
         return Action.NONE, f"{situation.settled} ({sizes})"
-    if situation.size >= limit:
-        return Action.COMPRESS, f"the file is over its threshold: {sizes}"
-    return Action.NONE, f"the file is under its threshold: {sizes}"
+    if small := triage.too_small(situation.size, policy, force=False):
+        return Action.NONE, small
+    return Action.COMPRESS, f"the file is over its threshold: {sizes}"
 
 
 def _by_gencode(situation: Situation, policy: Policy) -> Decision:

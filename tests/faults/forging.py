@@ -57,8 +57,8 @@ def places_to(path: Path, frame: int, offset: int, size: int, originals: bytes) 
     files = store_in(path)
     records = journal_of(path)
     for record in records:
-        if record["type"] == "line":
-            record["original"] |= {"frame": frame, "offset": offset, "bytes": size}
+        if record["type"] == "edit":
+            record["was"] |= {"frame": frame, "offset": offset, "bytes": size}
         elif record["type"] == "run":
             record["storeSize"] = len(originals)
     files.journal.write_bytes(b"".join(json.dumps(record).encode() + b"\n" for record in records))

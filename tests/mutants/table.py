@@ -85,7 +85,7 @@ MUTANTS = (
         ("a run whose rows could not be written is noted", "_cut_back(path, stores)", "pass"),
     ),
     *_in("operations/database.py", f"{_ROWS}::test_forget_leaves_no_secret_in_the_database")(
-        ("forgotten bytes stay in the database", "shrink(path, always=True)", '""'),
+        ("forgotten bytes stay in the database", "_inside(vacuum(path))", '""'),
     ),
     *_in("pipeline/discover.py", f"{_ROWS}::test_no_session_is_searched_for_in_our_own_folders")(
         ("sessions in our own folders are gone", "if FOLDER in Path(os.path.realpath(folder)).parts:", "if False:"),

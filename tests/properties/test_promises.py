@@ -21,6 +21,7 @@ from sessioncompress.core import marker
 from sessioncompress.core.model import Kind, Line, Protection
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
+from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED, PRESETS, Policy
 from sessioncompress.store.layout import store_in
@@ -154,7 +155,10 @@ def test_recoverable(tmp_path: Path, name: str) -> None:
     if compress_session(path, GREEDY).status is not Status.COMPRESSED:
         return
     by_hash = {sha256(line).hexdigest() for line in units(fixture(name))}
-    assert {record["original"]["sha256"] for record in journal_of(path) if record["type"] == "line"} <= by_hash
+    kept = {record["was"]["sha256"] for record in journal_of(path) if record["type"] == "edit"}
+    assert kept
+    assert kept <= by_hash
+    assert verify_session(path).originals == len(kept)
     restore(path)
     assert path.read_bytes() == fixture(name)
     assert (path.stat().st_mode & 0o777, path.stat().st_mtime_ns) == (0o640, MTIME)
