@@ -14,8 +14,7 @@ from sessioncompress.core.jsonl import parse_any
 from sessioncompress.core.marker import INDEX, PREFIX, references
 from sessioncompress.core.splice import within
 from sessioncompress.formats import values
-from sessioncompress.formats.base import Entry
-from sessioncompress.pipeline.rewrite import recorded
+from sessioncompress.pipeline.rewrite import is_of_one, recorded
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import LineRecord
@@ -25,18 +24,13 @@ _CUT = re.compile(r"\A(?:[^|\s]+(?=\|)|data:[^,\s]*,)")
 _IN_INDEX = frozenset(f"{INDEX}| ... and more deleted moved here".split())
 _SEARCHED = 1 << 34
 """Maximum characters to search when checking a line against its original; an untrusted line may show anything."""
-_LONG_ENOUGH = 64
-"""Bytes. A prefix of this length includes an id or a time, not only the type."""
 
 
 def original_of(raw: bytes, record: LineRecord, originals: OriginalsReader, journal: Journal, where: Path) -> bytes:
     """Read the original of a rewritten line, with an LF if the line has one. Raises Damaged on a mix-up."""
     assert record.place is not None
     original = originals.line(record.place, record.sha256)
-    # The part before the first object, with an id or a time, identifies most lines without parsing.
-    start = raw.find(b"{", 1)
-    are_alike = start >= _LONG_ENOUGH and raw[:start] == original[:start]
-    if not are_alike and identity(parse_any(raw)) != identity(parse_any(original)):
+    if not is_of_one(raw, original):
         raise of_another(where)
     if not journal.is_ours:
         _refuse_others(raw, record, original, originals, journal, where)
@@ -160,26 +154,6 @@ def _values(entry: Any) -> Iterator[tuple[int, Any, Any]]:
         elif isinstance(inner, list):
             waiting += ((hash((path, None)), key, each) for each in inner)
         yield path, key, None if isinstance(value, (dict, list)) else value
-
-
-def identity(entry: Entry | None) -> int:
-    """Hash the parts of an entry that no run rewrites: all values but objects, arrays, and long or replaced texts.
-
-    Its type is left out, because a run may change it to one without content.
-    """
-    kept = []
-    for key, value in (entry or {}).items():
-        if key == "type":
-            continue
-        if isinstance(value, str):
-            may_change = (
-                len(value) >= values.SMALLEST_BLOCK or PREFIX in value or values.CLEARED.fullmatch(value) is not None
-            )
-        else:
-            may_change = isinstance(value, (dict, list))
-        if not may_change:
-            kept.append((key, value))
-    return hash(tuple(kept))
 
 
 def of_another(journal: Path) -> errors.Damaged:

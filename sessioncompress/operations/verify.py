@@ -27,10 +27,10 @@ from sessioncompress.operations.checkpoints import (
     refuse_if_dropped_elsewhere,
     with_removed,
 )
-from sessioncompress.operations.matching import identity, lacks, of_another, original_of
+from sessioncompress.operations.matching import lacks, of_another, original_of
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.reading import RewrittenLines, left_by
-from sessioncompress.pipeline.rewrite import recorded, value_at
+from sessioncompress.pipeline.rewrite import identity, recorded, value_at
 from sessioncompress.policy.model import BALANCED, Policy
 from sessioncompress.store import damage, folder, recover
 from sessioncompress.store import journal as journals

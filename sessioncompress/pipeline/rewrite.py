@@ -17,6 +17,7 @@ from sessioncompress.compressors.base import Ours
 from sessioncompress.compressors.names import MOST_HELD, NOTHING, PreviewNames, Visible
 from sessioncompress.core.jsonl import Piece, parse_any
 from sessioncompress.core.lines import Lines
+from sessioncompress.core.marker import PREFIX
 from sessioncompress.core.model import (
     Change,
     JsonPath,
@@ -129,6 +130,10 @@ class Rewritten(NamedTuple):
     replacements: tuple[Replacement, ...]
 
 
+_LONG_ENOUGH = 64
+"""Bytes. A prefix of this length includes an id or a time, not only the type."""
+
+
 class MustStay(ValueError):
     """A change would touch a value that its format protects. This is a bug in this program."""
 
@@ -170,7 +175,36 @@ def rewrite(
         new_values[path] = value
         texts[path] = written
     new, parsed = splice(raw, entry, new_values, texts)
+    if not is_of_one(new, raw):
+        raise CannotSplice("a restore would take it for another entry")
     return Rewritten(new, parsed, tuple(made)) if len(new) < len(raw) else None
+
+
+def is_of_one(raw: bytes, original: bytes) -> bool:
+    """True if a rewritten line and an original are of the same entry, by what no run rewrites."""
+    # The part before the first object, with an id or a time, identifies most lines without parsing.
+    start = raw.find(b"{", 1)
+    are_alike = start >= _LONG_ENOUGH and raw[:start] == original[:start]
+    return are_alike or identity(parse_any(raw)) == identity(parse_any(original))
+
+
+def identity(entry: Entry | None) -> int:
+    """Hash what no run rewrites in an entry: all values but objects, arrays, and long, replaced or empty texts.
+
+    Its type is left out, because a run may change it to one without content.
+    """
+    kept = []
+    for key, value in (entry or {}).items():
+        if key == "type":
+            continue
+        if isinstance(value, str):
+            is_long = len(value) >= values.SMALLEST_BLOCK
+            may_change = not value or is_long or PREFIX in value or values.CLEARED.fullmatch(value) is not None
+        else:
+            may_change = isinstance(value, (dict, list))
+        if not may_change:
+            kept.append((key, value))
+    return hash(tuple(kept))
 
 
 def value_at(entry: Entry, path: JsonPath) -> Any:

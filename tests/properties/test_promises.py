@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 
 from sessioncompress.core import marker
 from sessioncompress.core.model import Kind, Line, Protection
+from sessioncompress.errors import NotASession
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.restore import restore_session
 from sessioncompress.operations.verify import verify_session
@@ -162,6 +164,24 @@ def test_recoverable(tmp_path: Path, name: str) -> None:
     restore(path)
     assert path.read_bytes() == fixture(name)
     assert (path.stat().st_mode & 0o777, path.stat().st_mtime_ns) == (0o640, MTIME)
+
+
+@pytest.mark.parametrize("name", [name for name in LARGE if name.endswith("l")])
+def test_recoverable_whatever_a_key_holds(tmp_path: Path, name: str) -> None:
+    """Also a long text where agents write an object, or where an extension may write anything, as pi's `data`."""
+    for turned in range(6):
+        lines = split(fixture(name))
+        for number, line in enumerate(lines[1:], 1):
+            entry = json.loads(line)
+            for key in [key for key, value in entry.items() if isinstance(value, (dict, list))][turned : turned + 1]:
+                entry[key] = f"what the entry says in line {number}\n" * 200
+                lines[number] = json.dumps(entry, separators=(",", ":")).encode() + b"\n"
+        path = write(tmp_path, content := b"".join(lines))
+        with suppress(NotASession):
+            compress_session(path, GREEDY)
+            restore_session(path)
+        assert path.read_bytes() == content
+        shutil.rmtree(store_in(path).folder, ignore_errors=True)
 
 
 @pytest.mark.skipif(not shutil.which("zstd"), reason="zstd is not installed")

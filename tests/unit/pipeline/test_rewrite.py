@@ -49,6 +49,14 @@ def test_a_line_that_would_not_become_smaller_is_left() -> None:
         assert rewrite(raw, entry, [change], view, no_reference) is None
 
 
+def test_a_line_that_a_restore_would_take_for_another_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is written whose original would be refused."""
+    raw, entry, view, block = result(LONG)
+    monkeypatch.setattr("sessioncompress.pipeline.rewrite.is_of_one", lambda new, was: new == was)
+    with pytest.raises(CannotSplice):
+        rewrite(raw, entry, [Change(3, block.path, Treatment.REFERENCE, 1, block)], view, no_reference)
+
+
 def test_a_replacement_that_would_grow_is_dropped_alone() -> None:
     made = PiSession()
     made.user("Go.")
