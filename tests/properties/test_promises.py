@@ -6,7 +6,6 @@ import json
 import random
 import shutil
 import subprocess
-import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from sessioncompress.policy.model import BALANCED, PRESETS, Policy
 from sessioncompress.store.layout import store_in
 from tests.bench.generate import generate
 from tests.faults.checks import outline
+from tests.faults.memory import memory_of
 from tests.support import rollout, texts
 from tests.support.build import PiSession
 from tests.support.runs import (
@@ -352,36 +352,16 @@ def _logs() -> PiSession:
     return made
 
 
-_PEAK = """
-import resource, sys
-from msgspec.structs import replace
-from pathlib import Path
-from sessioncompress.operations.compress import compress_session
-from sessioncompress.operations.restore import restore_session
-from sessioncompress.policy.model import BALANCED
-policy = replace(BALANCED, min_saved_kb=0)
-path = Path(sys.argv[1])
-assert compress_session(path, policy).status == "compressed"
-assert restore_session(path, policy).status == "restored"
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1 if sys.platform != "darwin" else 1024))
-"""
-
-
-def peak(path: Path) -> int:
-    """Return the most kilobytes that a run and a restore over a session take, in a process of their own."""
-    done = subprocess.run([sys.executable, "-c", _PEAK, str(path)], capture_output=True, text=True, check=True)
-    return int(done.stdout)
-
-
 def test_bounded_memory(tmp_path: Path) -> None:
-    """Ten times the session takes a small part of it more: the longest line, and a bounded number of bytes a line."""
+    """Twice the session takes a bounded number of bytes a line more."""
     small, large = tmp_path / "small.jsonl", tmp_path / "large.jsonl"
-    generate(small, 4)
-    size = generate(large, 40)
-    grown = (peak(large) - peak(small)) * 1024
-    lines = len(split(large.read_bytes()))
-    assert grown < 0.45 * (size - small.stat().st_size)
-    assert grown / lines < 2_000
+    generate(small, 20)
+    generate(large, 40)
+    lines = len(split(large.read_bytes())) - len(split(small.read_bytes()))
+    for command in (("compress", "--force"), ("restore",)):
+        (before, *done), (after, *last) = (memory_of(*command, path) for path in (small, large))
+        assert done[0] == last[0] == 0
+        assert (after - before) * (1 << 20) / lines < 3_000
 
 
 def test_a_policy_that_says_so_switches_all_off(tmp_path: Path) -> None:
