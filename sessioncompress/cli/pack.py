@@ -17,6 +17,8 @@ from sessioncompress.formats import table
 from sessioncompress.operations.pack import PackStats, pack_objects, pack_sessions
 from sessioncompress.pipeline.discover import Found, is_folder
 from sessioncompress.pipeline.rollouts import with_packed
+from sessioncompress.store import git
+from sessioncompress.store.layout import real_place
 from sessioncompress.store.objects import looked_up
 
 _LARGE = 1 << 20
@@ -95,7 +97,12 @@ class Pack(SessionCommand[PackStats]):
             said += f" -> {kb(after, size)} ({smaller(size, after)})"
         said += f" into an estimated {_range(archives.values())}" if dry_run and archives else ""
         echo_wrapped(output.with_others(f"{head}, {said}", done.others))
-        if stores := sum(1 for each in done.results if each.store_size):
+        tracked = [] if self.chosen.places else git.known(real_place(Path(each.path)) for each in done.results)
+        if tracked:
+            has = counted(len(tracked), "session", "sessions")
+            what = "the archives are hidden from git, on this machine alone; a commit takes the sessions from others"
+            echo_wrapped(f"git has {has} of these: {what}", err=True)
+        elif stores := sum(1 for each in done.results if each.store_size):
             echo_wrapped(f"{counted(stores, 'session has a store', 'sessions have stores')}: {_STORES}", err=True)
         for stats in done.results:
             for journal in stats.other_stores:

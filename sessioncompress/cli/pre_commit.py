@@ -83,7 +83,8 @@ def refuse_if_put_aside(store: Store, aside: frozenset[str]) -> None:
 def stage(stores: Mapping[Path, Store], *, dry_run: bool) -> list[str]:
     """Stage stores, and return the names of files that were not yet staged, as git prints them.
 
-    With `dry_run`, stage nothing. Raises FileFailed if git rejects a file, or would change it or its session.
+    With `dry_run`, stage nothing. Raises FileFailed if git rejects a file, or would change it or its session;
+    Refused if a later commit would lose them.
     """
     files: list[Path] = []
     sessions: list[Path] = []
@@ -106,6 +107,11 @@ def stage(stores: Mapping[Path, Store], *, dry_run: bool) -> list[str]:
     now = git.call(["hash-object", "--", *files], state=_STATE).split()
     if stale := [file for file, digest in zip(files, now, strict=True) if digest not in known]:
         added |= _added([*asked, "--renormalize", "--", *stale])
+    if added and Path(os.environ.get("GIT_INDEX_FILE", "")).name.startswith("next-index-"):
+        # 'git commit FILE' takes what hooks stage into that commit, but not into the index of the next one.
+        what = "git commits only the files that were named, and the next commit would delete this new store"
+        remedy = "Stage it with its session ('git add' the folder), and commit without names of files."
+        raise Refused(what, where=files[0], state=_STATE, remedy=remedy)
     return list(added)
 
 

@@ -85,7 +85,7 @@ def summarize_branch(
 
 def places(path: Path | str, policy: Policy = BALANCED, *, form: str | None = None) -> list[BranchPoint]:
     """List the leaves, forks and live turns of a session in order. Raises as summarize_branch() does."""
-    with opened(Path(path), policy, writing=False, form=form) as session:
+    with opened(Path(path), policy, writing=False, adds=False, form=form) as session:
         with session.refusing():
             leaves = session.form.leaves(session.read.lines)
         lines, live = session.read.lines, session.read.shape.live

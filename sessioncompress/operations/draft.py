@@ -37,10 +37,20 @@ from sessioncompress.store.records import CheckpointRecord, RunKind, RunRecord, 
 
 @contextmanager
 def opened(
-    path: Path, policy: Policy, *, writing: bool, form: str | None, named: bool = True, run_id: str = ""
+    path: Path,
+    policy: Policy,
+    *,
+    writing: bool,
+    form: str | None,
+    adds: bool = True,
+    named: bool = True,
+    run_id: str = "",
 ) -> Iterator[Opened]:
-    """Open a session for a summary, locked if `writing`. Raises SessionCompressError with the session unchanged."""
-    with reading.opened_with_store(path, policy, writing=writing, adds=writing, form=form) as stored:
+    """Open a session for a summary, locked if `writing`. Raises SessionCompressError with the session unchanged.
+
+    If the summary `adds` to the session, a dry run raises what the run would.
+    """
+    with reading.opened_with_store(path, policy, writing=writing, adds=adds, form=form) as stored:
         known = reading.read_session(stored, named=named)
         refuse_in_merge(known)
         yield Opened(known, policy, run_id or text.run_id(time.time()))

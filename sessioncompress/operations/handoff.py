@@ -53,7 +53,7 @@ def handoff_session(
     compress_session(). Raises SessionCompressError: Refused if there is nothing to summarize, if the before-command
     cancels, if we can't start a session for the agent, or if the new file exists.
     """
-    with opened(Path(path), policy, writing=False, form=form) as session:
+    with opened(Path(path), policy, writing=False, adds=False, form=form) as session:
         order = for_the_model(session.read)
         if not any(session.read.lines.roles[number] in {*SPOKEN, Role.CHECKPOINT} for number in order):
             raise session.refused("there is nothing in it to hand off", "Name another session.")

@@ -26,6 +26,7 @@ from tests.support import packs
 from tests.support.build import ClaudeSession
 from tests.support.commands import document, run
 from tests.support.packs import without_tail
+from tests.support.repository import Repository
 from tests.support.runs import MTIME, fixture, write
 
 ROWS = [
@@ -243,6 +244,17 @@ def test_a_dry_run_names_the_archives_as_the_run_does(here: Path) -> None:
     names = [{each["path"]: each["archive"] for each in files} for files in (would, did)]
     assert names[0] == names[1]
     assert len(set(names[0].values())) == 4
+
+
+def test_what_git_has_is_told(here: Path) -> None:
+    """A colleague loses a session with the next commit, and cannot see the archive."""
+    repository = Repository(here / "team")
+    write(repository.folder, claude("A prompt."), "s.jsonl")
+    repository.commit("a session")
+    write(repository.folder, claude("Another prompt."), "t.jsonl")
+    for options in (["--dry-run"], []):
+        done = run("pack", *options, repository.folder)
+        assert "git has 1 session of these: the archives are hidden from git" in done.stderr.replace("\n", " ")
 
 
 def test_an_archive_is_named_after_the_folder_on_windows_too(here: Path) -> None:

@@ -419,6 +419,23 @@ def test_a_commit_without_its_newest_originals_is_stopped(
     assert clone.read_bytes() == ORIGINAL
 
 
+def test_a_commit_of_named_files_is_stopped_where_the_next_would_delete_originals(
+    hooked: Callable[..., Hooked], repository: Repository
+) -> None:
+    """`git commit FILE` has an index of its own, and what is staged in it is not staged afterwards."""
+    used = hooked("sessioncompress", COMMITTED)
+    (repository.folder / "compression.json").write_text(EAGERLY)
+    repository.git("add", "--all")
+    named = ("git", "commit", "--message", "sessions", NAME)
+    assert repository.run(*named).returncode == 1
+    done = repository.run(*named)
+    assert done.returncode == 1
+    assert "the next commit would delete this new store" in done.stderr
+    assert used.commit("sessions")[0]
+    assert repository.tracked() >= {NAME, *STORE}
+    assert repository.git("status", "--porcelain") == ""
+
+
 @pytest.mark.skipif(os.environ.get("CI") != "true", reason="pip asks an index: done where CI is true")
 def test_pre_commit_installs_the_hook_for_real(repository: Repository, tmp_path: Path) -> None:
     """With the language of the manifest, from a repository that holds what is shipped."""
