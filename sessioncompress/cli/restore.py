@@ -217,17 +217,21 @@ class Restore(SessionCommand["RestoreStats"]):
     def words(self, stats: RestoreStats) -> Words:
         if not stats.is_restored:
             whole = printable(f"{stats.path}: unchanged: {stats.reason}")
-            return Words(whole, left=("unchanged", stats.reason) if stats.exact else None)
+            return Words(whole, left=("unchanged", stats.reason)) if stats.exact else self._inexact(whole)
         would = stats.status is Status.WOULD_RESTORE
         said = f"{kb(stats.size_before, stats.size_after)} {'would become' if would else '->'} {kb(stats.size_after)}"
         said += f", {_went(stats.lines_restored, stats.checkpoints_removed, ' restored')}"
         whole = printable(f"{stats.path}: {said}{f'; {stats.reason}' if stats.reason else ''}")
         if not stats.exact:
-            return Words(whole)
+            return self._inexact(whole)
         went = _went(stats.lines_restored, stats.checkpoints_removed)
         title = printable(title_of(Path(stats.path))) if is_seen() else ""
         sizes = kb(stats.size_before, stats.size_after), kb(stats.size_after)
         return Words(whole, file_line(stats.path, *sizes, went, title=title))
+
+    def _inexact(self, whole: str) -> Words:
+        # The exit code needs its reason with --quiet, too.
+        return Words(whole, warnings=[whole] if self.chosen.quiet else [])
 
     def total(self, done: Done[RestoreStats]) -> list[str]:
         restored = [each for each in done.results if each.is_restored]
@@ -238,6 +242,7 @@ class Restore(SessionCommand["RestoreStats"]):
         verb = "would be restored" if self.chosen.dry_run else "restored"
         what = f" {verb}: {kb(before, after)} -> {kb(after)}, {_went(number, summaries)}"
         unchanged = {"unchanged": len(done.results) - len(restored)}
+        unchanged |= {"not exact": sum(not each.exact for each in done.results)}
         packed = len(self.refused_as_packed & {each.path for each in done.files})
         others = done.others | {"refused": done.others.get("refused", 0) - packed, "still packed": packed}
         return [output.total(len(restored), what, unchanged | others)]

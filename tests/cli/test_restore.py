@@ -185,6 +185,20 @@ def test_quiet_is_quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: 
     assert "refused: " in invoke("restore", "-q", path).stderr
 
 
+def test_quiet_or_not_the_reason_for_the_exit_code_is_told(tmp_path: Path) -> None:
+    path, _ = put(tmp_path, "a", "b")
+    run("compress", "--force", tmp_path)
+    lines = split(path.read_bytes())
+    at = next(number for number, line in enumerate(lines) if b"[[sessioncompress: " in line)
+    lines[at] = lines[at].replace(b"[[sessioncompress: ", b"[[changed: ")
+    path.write_bytes(b"".join(lines))
+    loud, quiet = (invoke("restore", *options, "--dry-run", tmp_path) for options in ([], ["-q"]))
+    assert (loud.exit_code, quiet.exit_code, quiet.stdout) == (5, 5, "")
+    assert "; 1 not exact" in loud.stdout.splitlines()[-1]
+    assert f"{path}: " in quiet.stderr.replace("\n", "")
+    assert f"line {at + 1}" in quiet.stderr
+
+
 def test_hints_fit_into_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """But the command: it is there to be copied."""
     monkeypatch.setattr(tables, "_is_terminal", lambda _: True)
