@@ -15,6 +15,7 @@ from sessioncompress.core.text import OBJECT_STORES, counted, kb, printable, sma
 from sessioncompress.errors import InUse
 from sessioncompress.formats import table
 from sessioncompress.operations.pack import PackStats, pack_objects, pack_sessions
+from sessioncompress.operations.sessions import printed
 from sessioncompress.pipeline.discover import Found, is_folder
 from sessioncompress.pipeline.rollouts import with_packed
 from sessioncompress.store import git
@@ -80,21 +81,23 @@ class Pack(SessionCommand[PackStats]):
 
     def end(self, done: Done[PackStats]) -> None:
         archives, dry_run = self.archives, self.chosen.dry_run
-        name = with_tilde if is_seen() else str
-        cells = [
-            (name(printable(at)), f"{len(to):,}", kb(_total(to)), _range([to]) if dry_run else kb(_size_of(at)))
-            for at, to in archives.items()
-        ]
+        cells = []
+        for at, to in archives.items():
+            # In a terminal, the commands that undo this have the whole paths.
+            shown = Path(at).name if is_seen() else at
+            after = _range([to]) if dry_run else kb(_size_of(at))
+            cells.append((printable(shown), with_tilde(printed(to[0].project)), f"{len(to):,}", kb(_total(to)), after))
         numbers = (Column(name, is_number=True) for name in ("sessions", "size", "packed"))
         if cells:
-            echo_table([Column("archive", may_be_cut=True), *numbers], cells)
+            columns = Column("archive", may_be_cut=True), Column("project", may_be_cut=True)
+            echo_table([*columns, *numbers], cells)
         size = _total(done.results)
         verb = "would pack" if dry_run else "packed"
         head = f"total: {verb} {counted(len(done.results), 'session', 'sessions')}"
         said = kb(size)
         if size and not dry_run:
-            after = sum(map(_size_of, archives))
-            said += f" -> {kb(after, size)} ({smaller(size, after)})"
+            left = sum(map(_size_of, archives))
+            said += f" -> {kb(left, size)} ({smaller(size, left)})"
         said += f" into an estimated {_range(archives.values())}" if dry_run and archives else ""
         echo_wrapped(output.with_others(f"{head}, {said}", done.others))
         tracked = [] if self.chosen.places else git.known(real_place(Path(each.path)) for each in done.results)

@@ -234,7 +234,7 @@ def inspected_total(all_stats: Sequence[SessionStats], reached: Sequence[Session
     head = f"{kb(size)}, stores {kb(stores, size)}"
     if packed := len(all_stats) - len(reached):
         before = size + stores - sum(stats.size + stats.store_size for stats in reached)
-        head += f"; {packed:,} of them packed, with {kb(before)} of that"
+        head += f"; {packed:,} of them packed, {kb(before)} with their stores"
     if not any(stats.would.is_smaller for stats in reached):
         return [head, "a run would change nothing"]
     return [head, "after a run:", *changes([stats.would for stats in reached], "->")]

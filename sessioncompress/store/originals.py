@@ -281,7 +281,7 @@ class OriginalsReader:
         return Unreadable(
             f"{what} ({where})",
             where=self._path,
-            remedy=f"Put a copy of this file back from a backup.{OTHERS_CAN}",
+            remedy=f"Put copies of this file and of the journal beside it back from a backup.{OTHERS_CAN}",
         )
 
 

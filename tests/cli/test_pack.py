@@ -63,13 +63,13 @@ def test_there_and_back(work: Path) -> None:
     """The whole way, in the words of the commands."""
     was = packs.state(work)
     rehearsed = run("pack", "--dry-run", work)
-    assert "/packs/tmp-1.tar.zst\t3\t" in rehearsed.stdout
+    assert "/packs/tmp-1.tar.zst\t/tmp\t3\t" in rehearsed.stdout
     assert "total: would pack 3 sessions" in rehearsed.stdout
     assert "undo with" not in rehearsed.stderr
     assert packs.state(work) == was
     result = run("pack", work)
     assert result.exit_code == 0
-    assert "/packs/tmp-1.tar.zst\t3\t" in result.stdout
+    assert "/packs/tmp-1.tar.zst\t/tmp\t3\t" in result.stdout
     *_, last = result.stderr.splitlines(keepends=True)
     assert last == f"undo with: sessioncompress unpack {packs_of(work)}/tmp-1.tar.zst\n"
     assert "total: packed 3 sessions" in result.stdout
@@ -377,7 +377,7 @@ def test_all_older_sessions(here: Path) -> None:
     assert both["would"] == alone["would"]
     told = run("stats", "--all").stdout
     assert (
-        f"total: 2 sessions, {kb(2 * young.stat().st_size)}, stores 0 KB; 1 of them packed, with {size} of that\n"
+        f"total: 2 sessions, {kb(2 * young.stat().st_size)}, stores 0 KB; 1 of them packed, {size} with their stores\n"
         in told
     )
     assert f"{size} -> " in told
