@@ -519,18 +519,53 @@ def test_what_only_another_store_knows_is_told(
     assert mine.read_bytes() == b"".join(lines)
 
 
-def test_a_marker_that_another_store_expands_does_not_stay(tmp_path: Path) -> None:
+def joined_stores(tmp_path: Path) -> tuple[Path, Store]:
+    """Give a session lines that another store rewrote, and that store; return the session and the store."""
     mine, theirs = (tmp_path / each / "s.jsonl" for each in ("mine", "theirs"))
     for path, content in ((mine, HEAD), (theirs, ORIGINAL)):
         path.parent.mkdir()
         path.write_bytes(content)
         run(*COMPRESS, path)
     grows(mine, b"".join(split(theirs.read_bytes())[70:]))
-    other = copied(store_in(theirs), plain_in(mine))
-    assert f"known only to its other store, {other.journal}" in (said := invoke("verify", mine).output)
-    assert "no store found here knows" not in said
+    return mine, copied(store_in(theirs), plain_in(mine))
+
+
+def test_a_marker_that_another_store_expands_does_not_stay(tmp_path: Path) -> None:
+    mine, other = joined_stores(tmp_path)
+    for command in (("verify",), ("restore", "--dry-run"), ("restore", "--json"), ("restore",)):
+        assert f"known only to its other store, {other.journal}" in (said := invoke(*command, mine).output)
+        assert "no store found here knows" not in said
+        assert "no line in it is rewritten" not in said
     assert "stay" not in invoke("restore", "--from-markers", mine).output
     assert mine.read_bytes() == ORIGINAL
+
+
+def without_originals(store: Store) -> None:
+    store.originals.unlink()
+
+
+def without_the_end_of_the_journal(store: Store) -> None:
+    os.truncate(store.journal, store.journal.stat().st_size - 30)
+
+
+def without_journal(store: Store) -> None:
+    store.journal.unlink()
+
+
+@pytest.mark.parametrize("harm", [without_originals, without_the_end_of_the_journal, without_journal])
+@pytest.mark.parametrize("options", [("--from-markers",), ()])
+def test_what_a_damaged_store_alone_knows_makes_a_restore_inexact(
+    tmp_path: Path, options: tuple[str, ...], harm: Callable[[Store], object]
+) -> None:
+    """Also a second time, with nothing left to put back; what verify refuses, no restore passes."""
+    mine, other = joined_stores(tmp_path)
+    harm(other)
+    assert invoke("verify", mine).exit_code == 5
+    for _ in range(2):
+        restored = invoke("restore", *options, mine)
+        assert restored.exit_code == 5
+        assert str(other.folder) in restored.output
+        assert PREFIX_BYTES in mine.read_bytes()
 
 
 def test_another_store_is_checked_too(tmp_path: Path) -> None:
