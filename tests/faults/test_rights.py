@@ -119,6 +119,11 @@ FORBIDDEN: dict[str, tuple[Callable[[Path], Path], int, tuple[tuple[str, ...], .
     # What is there already may be written to.
     "a folder of stores that cannot be written to": (lambda path: store_in(path).folder, 0o500, WRITING[-1:]),
     "a folder of stores that cannot be entered": (lambda path: store_in(path).folder, 0o600, COMMANDS),
+    "a folder of stores of a lost key that cannot be entered": (
+        lambda path: store_in(path).folder.rename(store_in(path).work / "local-12345678"),
+        0,
+        COMMANDS,
+    ),
     "a journal that cannot be read": (lambda path: store_in(path).journal, 0o200, COMMANDS),
     "originals that cannot be read": (lambda path: store_in(path).originals, 0o200, (("verify",), ("restore",))),
     "originals that cannot be written to": (lambda path: store_in(path).originals, 0o400, COMMANDS[:1]),
@@ -142,6 +147,14 @@ def test_what_is_forbidden_is_told_and_not_done(
         assert mode != 0o500 or f"permission denied: this user may not write to the folder {place}. " in ended.said
         assert "ermi" in ended.said or "not readable" in ended.said or "does not exist" in ended.said, (command, ended)
         assert everything(folder) == before, command
+
+
+def test_another_users_closed_folder_of_stores_is_none_of_ours(nobodys: Path) -> None:
+    """In a shared folder that is usual."""
+    work = store_in(nobodys).work
+    (work / "local-12345678").mkdir(mode=0o700)
+    for command in (("verify",), COMMANDS[0], ("restore",), ("restore", "--from-markers"), ("forget", "--yes")):
+        assert run_as_nobody(*command, nobodys).code == 0, command
 
 
 def test_what_may_only_be_read_is_read(nobodys: Path) -> None:
