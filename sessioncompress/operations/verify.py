@@ -211,8 +211,8 @@ class VerifyStats(Struct, frozen=True, rename="camel"):
     made by this user's runs on this machine, and are ignored. `not_understood_at` lists the lines that were not
     understood, counted from 1. `changed` are rewritten lines that another program changed since. `was_changed` is set
     if the session no longer starts with what its last run left. `elsewhere` maps journals of its other stores to the
-    number of lines that only they know. `made_elsewhere` is set if not all runs in its store are this user's on this
-    machine.
+    number of lines that only they know; if a journal is missing, it has the originals, which the store in use has too.
+    `made_elsewhere` is set if not all runs in its store are this user's on this machine.
     """
 
     path: str
@@ -291,6 +291,8 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         if wrong_others:
             raise wrong_others[0]
         unknown = relatives.unknown_to(unknown, *checked_others)
+        # Originals without a journal are known only from their name.
+        elsewhere |= {each.originals: 0 for each in others.all if each not in others.stores}
         return VerifyStats(
             str(session.path),
             found,

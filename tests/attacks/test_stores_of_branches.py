@@ -607,6 +607,20 @@ def test_originals_of_another_store_without_their_journal_are_told(
     run("restore", path)
 
 
+def test_originals_without_their_journal_that_another_machines_store_has_too_are_told(tmp_path: Path) -> None:
+    """A move that was killed leaves the same, and nothing is lost."""
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(HEAD)
+    run(*COMPRESS, path)
+    other = copied(store_in(path), hidden_in(path, LOCAL))
+    store_in(path).journal.unlink()
+    said = invoke("verify", path)
+    assert said.exit_code == 0
+    assert f"all good; the originals {own_folder(path) / other.originals.name} have no journal" in said.output
+    run("restore", path)
+    assert path.read_bytes() == HEAD
+
+
 def test_a_committed_copy_without_its_originals_never_counts(tmp_path: Path) -> None:
     """The hidden store is whole, and forget would delete it, too."""
     _, path = repository(tmp_path)
