@@ -393,6 +393,8 @@ def _forget_open(
     kept = [each for each in session.left_over.links if each not in going]
     size = reading.size_of_names([*going, *torn]) + sum(reading.size_of_store(one) for one, _ in known)
     if not dry_run:
+        with failing(session.path):
+            recover.refuse_unless_deletable(one for one, _ in known)
         emptied = session.pointers.forget(_forgotten(session, known, lost))
         for path in torn:
             disk.remove(path)
@@ -465,6 +467,7 @@ def _forget_gone(
         for place in places:
             folder.refuse_linked_store(place)
         with failing(path, state=""):
+            recover.refuse_unless_deletable(places)
             # A writer may have appeared meanwhile.
             _, needed_now = _remains(path)
             left = [each for each in left if each not in needed_now]

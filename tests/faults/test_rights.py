@@ -6,6 +6,7 @@ Each kind of metadata alone is in tests/unit/store/test_disk.py.
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -147,6 +148,31 @@ def test_what_is_forbidden_is_told_and_not_done(
         assert mode != 0o500 or f"permission denied: this user may not write to the folder {place}. " in ended.said
         assert "ermi" in ended.said or "not readable" in ended.said or "does not exist" in ended.said, (command, ended)
         assert everything(folder) == before, command
+
+
+def test_forget_deletes_where_the_empty_folder_must_stay(nobodys: Path) -> None:
+    """What it was asked to do is done then."""
+    work = store_in(nobodys).work
+    nobodys.parent.chmod(0o500)
+    ended = run_as_nobody("forget", "--yes", nobodys)
+    nobodys.parent.chmod(0o700)
+    assert ended.code == 0, ended
+    assert ": deleted " in ended.said
+    assert list(work.rglob("*")) == []
+
+
+def test_forget_deletes_all_stores_or_none(nobodys: Path) -> None:
+    store, other = store_in(nobodys), store_in(nobodys).work / "local-12345678"
+    shutil.copytree(store.folder, other)
+    for folder in (other, store.folder):
+        for each in (folder, *folder.iterdir()):
+            shutil.chown(each, *store.work.stat()[4:6])
+        before = everything(nobodys.parent)
+        folder.chmod(0o500)
+        ended = run_as_nobody("forget", "--yes", nobodys)
+        folder.chmod(0o700)
+        assert ended.code == 3, ended
+        assert everything(nobodys.parent) == before
 
 
 def test_another_users_closed_folder_of_stores_is_none_of_ours(nobodys: Path) -> None:
