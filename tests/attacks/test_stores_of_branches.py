@@ -1017,14 +1017,18 @@ def test_a_planted_link_keeps_nobody_from_a_hidden_store(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("state", ["compressed", "restored"])
 def test_a_session_whose_line_ends_git_took(tmp_path: Path, state: str) -> None:
-    """One with CR LF that git has with LF: each command says so, and the one that it names mends it."""
+    """One with CR LF that git has with LF: each command says so, and the one that it names mends it.
+
+    Lines that the agent added since have CR LF.
+    """
     path = tmp_path / "s.jsonl"
-    path.write_bytes(ORIGINAL.replace(b"\n", b"\r\n"))
+    original, added = (each.replace(b"\n", b"\r\n") for each in (HEAD, MORE))
+    path.write_bytes(original)
     run(*COMPRESS, path)
     rewritten = path.read_bytes()
     if state == "restored":
         run("restore", path)
-    path.write_bytes(rewritten.replace(b"\r\n", b"\n"))
+    path.write_bytes(rewritten.replace(b"\r\n", b"\n") + added)
     for command in (("verify",), ("restore",), ("compress", "--force")):
         said = invoke(*command, path)
         assert said.exit_code == 4, said.output
@@ -1032,9 +1036,9 @@ def test_a_session_whose_line_ends_git_took(tmp_path: Path, state: str) -> None:
     mends = re.search(r"perl -pi -e '[^']*' \S+(?=, and)", said.output)
     assert mends is not None
     subprocess.run(mends.group(), shell=True, check=True)
-    assert path.read_bytes() == rewritten
+    assert path.read_bytes() == rewritten + added
     run("restore", path)
-    assert path.read_bytes() == ORIGINAL.replace(b"\n", b"\r\n")
+    assert path.read_bytes() == original + added
 
 
 # Packs
