@@ -5,6 +5,7 @@ Each kind of metadata alone is in tests/unit/store/test_disk.py.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -19,7 +20,7 @@ from sessioncompress.store.layout import store_in
 from tests.faults.forging import reference
 from tests.faults.nobody import folder_of_nobody, give, run_as_nobody
 from tests.faults.scenes import SCENES, SIZES, built
-from tests.support.runs import compress, invoke, write
+from tests.support.runs import compress, invoke, split, write
 from tests.unit.store.tools import everything
 
 COMMANDS = (
@@ -181,6 +182,18 @@ def test_another_users_closed_folder_of_stores_is_none_of_ours(nobodys: Path) ->
     (work / "local-12345678").mkdir(mode=0o700)
     for command in (("verify",), COMMANDS[0], ("restore",), ("restore", "--from-markers"), ("forget", "--yes")):
         assert run_as_nobody(*command, nobodys).code == 0, command
+
+
+def test_another_users_closed_folder_hides_no_relative(nobodys: Path) -> None:
+    """A fork that names its parent by id finds the parent's store beside it."""
+    header, *rest = split(nobodys.read_bytes())
+    fork = nobodys.with_name("fork.jsonl")
+    named = json.loads(header)
+    fork.write_bytes(json.dumps({**named, "id": "f", "parentSession": named["id"]}).encode() + b"\n" + b"".join(rest))
+    (store_in(nobodys).work / "local-12345678").mkdir(mode=0o700)
+    ended = run_as_nobody("verify", fork)
+    assert ended.code == 0, ended
+    assert "with originals in a relative's store" in ended.said
 
 
 def test_what_may_only_be_read_is_read(nobodys: Path) -> None:
