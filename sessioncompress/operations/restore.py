@@ -53,8 +53,9 @@ class RestoreStats(Struct, frozen=True, rename="camel"):
     """The result of a restore, or with `dry_run` the expected one. Sizes are bytes of the file and of its store.
 
     `run` is set if only that run was to be undone. `changed` are rewritten lines that another program changed, which
-    stay unchanged. `exact` is false if rewritten lines remain that aren't their originals. `made_elsewhere` is set if
-    the store wasn't made by this user on this machine.
+    stay unchanged. `exact` is false if rewritten lines remain that aren't their originals, or may: markers remain, and
+    another store of the session is damaged. `made_elsewhere` is set if the store wasn't made by this user on this
+    machine.
     """
 
     path: str
