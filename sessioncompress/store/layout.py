@@ -356,10 +356,23 @@ def hidden_in(session: Path, name: str, backup_dir: Path | None = None) -> Store
 
 
 def locals_in(folder: Path) -> list[str]:
-    """List the folders of hidden stores, this user's and others', in our folder or a backup folder."""
+    """List the folders of hidden stores, this user's and others', in our folder or a backup folder.
+
+    Without those that other users closed, as in a folder that several share.
+    """
     with suppress(OSError):
-        return list(_told_by_name(folder)[0])
+        return [name for name in _told_by_name(folder)[0] if not _is_closed(folder / name)]
     return []
+
+
+def _is_closed(folder: Path) -> bool:
+    """Return True if a folder is another user's, and this one may not look into it."""
+    found = None
+    with suppress(OSError):
+        found = folder.lstat()
+    if found is None or sys.platform == "win32" or folder.name == folder_name():
+        return False
+    return found.st_uid != os.geteuid() and not os.access(folder, os.R_OK | os.X_OK)
 
 
 def is_local(name: str) -> bool:
@@ -370,8 +383,8 @@ def is_local(name: str) -> bool:
 def stores_in(folder: Path, backup_dir: Path | None = None) -> list[tuple[Path, Store]]:
     """List the sessions of a folder with each of their stores, next to them or in a backup folder.
 
-    If a session has several stores, those in this user's folder are first. Other users' closed folders are passed over.
-    Raises OSError if another folder of stores can't be read.
+    If a session has several stores, those in this user's folder are first. Raises OSError if a folder of stores can't
+    be read.
     """
     plain = plain_in(folder / "session.jsonl", backup_dir)
     home = "" if backup_dir is None else _home(folder)
@@ -380,13 +393,7 @@ def stores_in(folder: Path, backup_dir: Path | None = None) -> list[tuple[Path, 
         if not (plain.folder / local).is_dir():
             # A clone may bring a file with such a name.
             continue
-        try:
-            names = sorted(os.listdir(plain.folder / local))
-        except PermissionError:
-            if _may_be_this_users(plain.folder / local):
-                raise
-            continue
-        for name in names:
+        for name in sorted(os.listdir(plain.folder / local)):
             session = name.removesuffix(ORIGINALS if name.endswith(ORIGINALS) else HISTORY).removeprefix(home)
             if name.endswith((ORIGINALS, HISTORY)) and name.startswith(home) and may_own(session):
                 found[hidden_in(folder / session, local, backup_dir)] = folder / session
@@ -566,18 +573,14 @@ def holds(store: Store) -> bool:
     except PermissionError as error:
         for folder in (store.folder, store.folder.parent):
             with suppress(OSError):
-                if _may_be_this_users(folder):
-                    what = "permission denied: this user's folder, which may have the session's originals"
-                    raise FileFailed(what, where=folder, remedy="Let this user read it, and run again.") from error
-                break
+                folder.lstat()
+                if _is_closed(folder):
+                    return False
+                what = "permission denied: this user's folder, which may have the session's originals"
+                raise FileFailed(what, where=folder, remedy="Let this user read it, and run again.") from error
         return False
     except OSError:
         return False
-
-
-def _may_be_this_users(folder: Path) -> bool:
-    """Return True if a closed folder may hold this user's stores: by its name, or by its owner. Raises OSError."""
-    return folder.name == folder_name() or (sys.platform != "win32" and folder.lstat().st_uid == os.geteuid())
 
 
 def backup_folder(named: str, where: Path) -> Path:
