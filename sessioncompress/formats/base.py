@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from hashlib import sha256
@@ -30,6 +30,7 @@ Entry = dict[str, Any]
 """The parsed JSON object of one line."""
 
 HEAD_LINES = 64
+_OWN_FOR_EACH_OTHER = 16
 """Number of a session's first lines that are used to detect its format."""
 
 
@@ -57,6 +58,15 @@ def name_of(own: Any, project: Any = "", *parents: Any) -> Name:
     """Make a Name of a header's values, which may be of any type."""
     named = tuple(filter(None, map(values.text, parents)))
     return Name(values.text(own), named, values.text(project))
+
+
+def almost_all(entries: Sequence[Entry], is_own: Callable[[Entry], bool]) -> bool:
+    """True if at most one entry in 16 is not the agent's own, and the first is.
+
+    A line that somebody else put in must not hide a session. Another program's file begins differently, or has more.
+    """
+    others = sum(not is_own(each) for each in entries)
+    return bool(entries) and is_own(entries[0]) and others * _OWN_FOR_EACH_OTHER <= len(entries)
 
 
 class Cleared(NamedTuple):

@@ -191,16 +191,19 @@ class Chat(base.Format):
     answer_marks = (b'"assistant"',)
 
     def recognizes(self, head: Head) -> bool:
-        """True if every entry is a message of this form, and a model or a tool has spoken.
+        """True if every entry with a role is a message of this form, and a model or a tool has spoken.
 
         A file with a whole conversation on each line is not a chat: that is training data, which no agent resumes.
         """
         if _is_gencode(head.document):
             # Its messages without calls look the same.
             return False
-        return all(map(_is_message, head.entries)) and any(
-            entry["role"] in ("assistant", "tool") for entry in head.entries
-        )
+        messages = [each for each in head.entries if "role" in each]
+        # A message in a document is no line that somebody else could put in.
+        is_one = len(messages) == len(head.entries) or head.document is None
+        is_one = is_one and base.almost_all(head.entries, lambda each: "role" in each)
+        spoke = any(each["role"] in ("assistant", "tool") for each in messages)
+        return is_one and all(map(_is_message, messages)) and spoke
 
     def named(self, head: Head) -> Name:
         """Return an empty name: an id in such a file may mean anything."""

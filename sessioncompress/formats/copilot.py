@@ -194,7 +194,9 @@ class Copilot(base.Format):
     def recognizes(self, head: Head) -> bool:
         if head.document is not None or not head.entries or not self.named(head).id:
             return False
-        return all(isinstance(each.get(_DATA), dict) and isinstance(each.get("type"), str) for each in head.entries)
+        return base.almost_all(
+            head.entries, lambda each: isinstance(each.get(_DATA), dict) and isinstance(each.get("type"), str)
+        )
 
     def named(self, head: Head) -> Name:
         first = head.entries[0] if head.entries else {}

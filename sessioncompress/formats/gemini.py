@@ -345,13 +345,7 @@ class Gemini(base.Format):
             return _is_header(values.fields(head.document)) and all(map(_MESSAGE_KEYS.issubset, head.entries))
         if not head.entries or not _is_header(head.entries[0]) or "messages" in head.entries[0]:
             return False
-        for entry in head.entries:
-            # An update, a rewind or similar; or a message, or the header again.
-            is_update = any(key.startswith("$") for key in entry)
-            is_message = entry.keys() >= _MESSAGE_KEYS and isinstance(entry["type"], str)
-            if len(entry) > 1 if is_update else not (is_message or _is_header(entry)):
-                return False
-        return True
+        return base.almost_all(head.entries, _is_record)
 
     def named(self, head: Head) -> Name:
         first = head.entries[0] if head.document is None and head.entries else head.document
@@ -436,6 +430,13 @@ class Gemini(base.Format):
 
 def _is_header(entry: Mapping[str, Any]) -> bool:
     return "type" not in entry and all(isinstance(entry.get(key), str) for key in (*_HEADER_KEYS, "startTime"))
+
+
+def _is_record(entry: Mapping[str, Any]) -> bool:
+    """True for an update, a rewind or similar, for a message, and for the header, which may come again."""
+    if any(key.startswith("$") for key in entry):
+        return len(entry) == 1
+    return (entry.keys() >= _MESSAGE_KEYS and isinstance(entry["type"], str)) or _is_header(entry)
 
 
 def _may_change_part(part: Any, path: list[Any], value: Any) -> bool:

@@ -131,7 +131,7 @@ class Qwen(gemini.Gemini):
     def recognizes(self, head: Head) -> bool:
         """True if lines are linked as Claude Code writes them, and have messages in parts."""
         own = [each for each in head.entries if "parentUuid" in each]
-        if head.document is not None or len(own) < len(head.entries):
+        if head.document is not None or not base.almost_all(head.entries, lambda each: "parentUuid" in each):
             return False
         texts = ("sessionId", "cwd", "version")
         known = all(each.get("type") in _KINDS and all(isinstance(each.get(key), str) for key in texts) for each in own)

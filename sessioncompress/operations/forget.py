@@ -6,8 +6,8 @@ import math
 import os
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import cached_property, lru_cache
+from contextlib import closing, suppress
+from functools import cache, cached_property, lru_cache, partial
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -17,7 +17,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sessioncompress.core.jsonl import pieces_of
-from sessioncompress.errors import Damaged, NotASession, Refused, SessionCompressError, UsageError, failed, failing
+from sessioncompress.errors import (
+    Damaged,
+    FileFailed,
+    NotASession,
+    Refused,
+    SessionCompressError,
+    UsageError,
+    failed,
+    failing,
+)
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import discover, is_missing
 from sessioncompress.pipeline.relatives import (
@@ -58,8 +67,8 @@ from sessioncompress.store.swap import is_done
 class ForgetStats(Struct, frozen=True, rename="camel"):
     """What `forget` deletes of one store: bytes, originals, and originals that exist nowhere else.
 
-    `dropped` counts, in both numbers, old lines that were moved out of the session for a summary. `in_commits`
-    originals stay in git's commits; only their places are deleted.
+    `dropped` counts, in both numbers, old lines that were moved out of the session for a summary. Git
+    has the commits with `in_commits` originals here; only their places are deleted.
 
     `gone` is set if the session no longer exists. `links_kept` late links stay because they are open for writing, hold
     lines that exist nowhere else, or were not made by this user's runs on this machine. `markers` in the session are
@@ -384,12 +393,14 @@ def _forget_open(
     kept = [each for each in session.left_over.links if each not in going]
     size = reading.size_of_names([*going, *torn]) + sum(reading.size_of_store(one) for one, _ in known)
     if not dry_run:
+        with failing(session.path):
+            recover.refuse_unless_deletable(one for one, _ in known)
         emptied = session.pointers.forget(_forgotten(session, known, lost))
         for path in torn:
             disk.remove(path)
         for one, _ in reversed(known):
             kept = recover.forget(session, one)
-    committed = len(set[bytes]().union(*(_committed(noted) for _, noted in known)))
+    committed = _in_git_objects(session.path, (noted for _, noted in known))
     stats = ForgetStats(str(session.path), size, len(stored) + left, len(lost) + left, left, committed, referring=refer)
     return replace(stats, links_kept=len(kept), emptied=tuple(map(str, emptied)))
 
@@ -456,6 +467,7 @@ def _forget_gone(
         for place in places:
             folder.refuse_linked_store(place)
         with failing(path, state=""):
+            recover.refuse_unless_deletable(places)
             # A writer may have appeared meanwhile.
             _, needed_now = _remains(path)
             left = [each for each in left if each not in needed_now]
@@ -466,7 +478,7 @@ def _forget_gone(
                 disk.flush_folder(each)
             for place in places:
                 folder.tidy_after(place)
-    committed = sum(len(_committed(journal)) for _, journal in known)
+    committed = _in_git_objects(path, (journal for _, journal in known))
     stats = ForgetStats(str(path), size, number, number, dropped, committed, gone=True, referring=refer)
     return replace(stats, links_kept=len(needed))
 
@@ -542,7 +554,19 @@ def _stored(store: Store, journal: journals.Journal | None) -> set[bytes]:
     return set(map(journal.original_of, there))
 
 
-def _committed(journal: journals.Journal | None) -> set[bytes]:
-    """Return the SHA-256 of the originals that are in git commits."""
-    rows = journal.kept if journal else ()
-    return {journal.original_of(row) for row in rows if journal and isinstance(journal.line(row).place, InBlob)}
+def _in_git_objects(session: Path, noted: Iterable[journals.Journal | None]) -> int:
+    """Count the originals whose blobs git has here, in a commit or not yet deleted; all, if it can't be asked."""
+    found = set[bytes]()
+    with closing(git.Blobs(session.parent)) as blobs:
+        has = cache(partial(_has, blobs))
+        for journal in filter(None, noted):
+            places = ((row, journal.line(row).place) for row in journal.kept)
+            found |= {journal.original_of(row) for row, at in places if isinstance(at, InBlob) and has(at.blob)}
+    return len(found)
+
+
+def _has(blobs: git.Blobs, name: str) -> bool:
+    try:
+        return blobs.read(name) is not None
+    except FileFailed:
+        return True

@@ -106,12 +106,22 @@ class _OriginalsSource:
         """
         line, block = self.journal.block(row)
         original = self._original(line)[0]
-        # An image's marker is the text of a part that replaced the image, so restore the whole part.
-        place = path[:-1] if block.kind is Kind.IMAGE else path
-        found = {place: recorded(original, block, self.where)}
+        place, value = path, recorded(original, block, self.where)
+        if block.kind is Kind.IMAGE:
+            # An image's marker is the text of a part that replaced the image, so restore the whole part.
+            place = path[:-1]
+            value = self._with_own(value, value_at(entry or {}, place))
+        found = {place: value}
         if self.journal.is_ours:
             found |= self._images(original, block.path, path, entry)
         return found, block.ref
+
+    def _with_own(self, part: Any, now: Any) -> Any:
+        """Keep what a text part took over from an image's part, as the entry has it now: a fork has its own ids."""
+        if not (isinstance(part, dict) and isinstance(now, dict)):
+            return part
+        taken = self._form.text_part("", part)
+        return {key: now.get(key, each) if taken.get(key) == each else each for key, each in part.items()}
 
     def _images(self, original: Entry | None, at: JsonPath, path: JsonPath, entry: Entry | None) -> dict[JsonPath, Any]:
         place, was = self._form.images_of(path), self._form.images_of(at)

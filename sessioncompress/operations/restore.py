@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ from sessioncompress.operations.checkpoints import (
     refuse_if_dropped_elsewhere,
 )
 from sessioncompress.operations.matching import has_words, lacks, original_of
-from sessioncompress.operations.verify import ChangedLine, Since, since_runs, told_of
+from sessioncompress.operations.verify import ChangedLine, Since, check_others, since_runs, told_of
 from sessioncompress.pipeline import reading, relatives
 from sessioncompress.pipeline.discover import is_database
 from sessioncompress.pipeline.reading import RewrittenLines, Stored, left_by
@@ -52,8 +53,9 @@ class RestoreStats(Struct, frozen=True, rename="camel"):
     """The result of a restore, or with `dry_run` the expected one. Sizes are bytes of the file and of its store.
 
     `run` is set if only that run was to be undone. `changed` are rewritten lines that another program changed, which
-    stay unchanged. `exact` is false if rewritten lines remain that aren't their originals. `made_elsewhere` is set if
-    the store wasn't made by this user on this machine.
+    stay unchanged. `exact` is false if rewritten lines remain that aren't their originals, or may: markers remain, and
+    another store of the session is damaged. `made_elsewhere` is set if the store wasn't made by this user on this
+    machine.
     """
 
     path: str
@@ -162,6 +164,23 @@ class Restoring:
         self.session, self.store, self.journal = stored.session, stored.store, stored.journal
         self.command, self.run, self.dry_run = command, run, dry_run
 
+    @cached_property
+    def others(self) -> OtherStores:
+        """The session's other stores."""
+        return OtherStores(self.session.path, self.store, backups_of(self.session.path, self.policy))
+
+    def noting(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield lines that are written, for what other stores know of them."""
+        for line in lines:
+            self.others.note(line)
+            yield line
+
+    def unknown_to_others(self, marked: Sequence[relatives.Stranger]) -> tuple[list[relatives.Stranger], list[Damaged]]:
+        """Keep the markers that no other store knows; if some stay, return the errors of damaged ones: they may."""
+        found, wrong = check_others(self.session.path, self.store, self.others.all) if marked else ([], [])
+        left = relatives.unknown_to(marked, *found)
+        return left, wrong if left else []
+
     def write(
         self,
         lines: Iterable[bytes],
@@ -227,8 +246,7 @@ class _Exactly(Restoring):
         form = reading.format_of(session) if any(not each.removed for each in taking) else None
         since = since_runs(self.stored)
         before = WithoutCheckpoints(session, journal, originals, form, taking)
-        others = OtherStores(session.path, self.store, backups_of(session.path, self.policy))
-        refuse_if_dropped_elsewhere(self.stored, others.stores, before.taken)
+        refuse_if_dropped_elsewhere(self.stored, self.others.stores, before.taken)
         # Lines of a checkpoint are removed with it.
         found = RewrittenLines(journal, before.pieces()) if before.taken else since.rewritten
         swaps = found if runs is None else self._of_runs(runs, found, since)
@@ -260,13 +278,13 @@ class _Exactly(Restoring):
         unknown = has_unknown_summary(session, journal)
         summary = "it has a summary that compact wrote, which its store does not know: that stays" if unknown else ""
         copied = "" if before.altered else before.copied
-        markers = self._markers(since)
+        markers, may_lack = self._markers(since)
         said = joined(inexact, not_there(since.gone), changed, in_merge, copied, summary, markers)
         if not swaps and not before.taken:
-            none = text.ALREADY_BUT if markers or copied else text.ALREADY
+            known = self.others.known(before.pieces()) if runs is None else {}
+            none = text.ALREADY_BUT if markers or copied or any(known.values()) else text.ALREADY
             none = "nothing more can be restored" if inexact else none
             none = none if runs is None else f"nothing that the run {self.run} did is left in it"
-            known = others.known(before.pieces()) if runs is None else {}
             if any(known.values()):
                 # No marker names what a summary of another store removed, so only that store helps.
                 refuse_if_compacted(self.stored, text.elsewhere(known, way=""))
@@ -274,15 +292,16 @@ class _Exactly(Restoring):
         else:
             self._refuse_if_less(before)
             undoes = self._undoes(runs, found, is_exact=not inexact)
-            done = self.write(self._lines(before, swaps, others), len(swaps), undoes=undoes, before=before)
-            known = others.known()
+            lines = self.noting(self._lines(before, swaps))
+            done = self.write(lines, len(swaps), undoes=undoes, before=before)
+            known = self.others.known()
         # Even if these runs are undone, a run recorded in another store may not be.
         elsewhere = text.elsewhere(known)
         return replace(
             done,
             reason=joined(done.reason, elsewhere, said),
             changed=since.changed,
-            exact=not (inexact or elsewhere),
+            exact=not (inexact or elsewhere or may_lack),
         )
 
     def _never_compressed(self) -> RestoreStats:
@@ -327,15 +346,11 @@ class _Exactly(Restoring):
             remedy = f"Move it away, with {self.store.originals.name}."
             raise Damaged(what, where=self.store.journal, remedy=remedy)
 
-    def _lines(
-        self, before: WithoutCheckpoints, swaps: Mapping[int, LineRecord], others: OtherStores
-    ) -> Iterator[bytes]:
+    def _lines(self, before: WithoutCheckpoints, swaps: Mapping[int, LineRecord]) -> Iterator[bytes]:
         with OriginalsReader(self.store.originals) as reader:
             for number, raw, _ in before.pieces():
                 record = swaps.get(number)
-                line = original_of(raw, record, reader, self.journal, self.store.journal) if record else raw
-                others.note(line)
-                yield line
+                yield original_of(raw, record, reader, self.journal, self.store.journal) if record else raw
 
     def _undoes(self, runs: frozenset[int] | None, found: RewrittenLines, *, is_exact: bool) -> Sequence[str] | None:
         """Return the runs to record as undone; None for all.
@@ -350,12 +365,12 @@ class _Exactly(Restoring):
         back = {self.journal.run_of(row) for row in found.rows.values()}.difference(self.journal.standing.numbers)
         return [self.journal.runs[each].id for each in sorted(back) if self.journal.runs[each].id][:_MOST_NAMED] or None
 
-    def _markers(self, since: Since) -> str:
-        """Report markers that stay outside the session's rewritten lines, or empty."""
+    def _markers(self, since: Since) -> tuple[str, bool]:
+        """Report markers that stay outside the session's rewritten lines; True if a damaged store may know them."""
         session, journal = self.session, self.journal
         # In another user's journal, a line may also be listed as an original.
         if journal.is_ours and not since.is_marked:
-            return ""
+            return "", False
         standing = relatives.strangers_of(session, relatives.believed(journal))
         own = relatives.Relative(session.path, self.store, journal)
         marked = relatives.unknown_to(standing, own)
@@ -367,7 +382,8 @@ class _Exactly(Restoring):
         copies = text.staying(sum(each.key in journal for each in unknown), which)
         copies += ", for good: copy the session first" if copies and since.changed else ""
         of_relatives = text.staying(len(marked) - len(left), "whose originals are in a relative's store")
-        return joined(copies, of_relatives, strangers(len(left)))
+        left, harm = self.unknown_to_others(left)
+        return joined(copies, of_relatives, strangers(len(left)), *_notes(harm)), bool(harm)
 
     def _of_runs(self, runs: frozenset[int], found: RewrittenLines, since: Since) -> Mapping[int, LineRecord]:
         """Map rewritten lines to their content before these runs. Raises Refused if later runs interfere."""
@@ -460,23 +476,33 @@ class _FromMarkers(Restoring):
             stays = joined(_told_of_broken(journal), back.stays(), told)
             inexact = back.inexact(since)
             known = (str(store.originals), str(session.path))
-            notes = [f"{each.where}: {each.what}" for each in failed if each.where not in known]
+            left, harm = self.unknown_to_others(left)
+            notes = _notes(each for each in (*harm, *failed) if each.where not in known)
             rest = joined(not_there(since.gone), *notes, strangers(len(left)))
-            is_exact = not (stays or inexact)
+            is_exact = not (stays or inexact or harm)
             if back.lines:
                 reason = joined(*stores.told_of(back), stays, inexact, rest)
                 forms = back.forms(since.rewritten, journal)
-                done = self.write(back.written(), len(back.lines), reason, undoes=(), forms=forms)
-                elsewhere = done.made_elsewhere or any(not each.journal.is_ours for each in back.given)
-                return replace(done, exact=is_exact, made_elsewhere=elsewhere)
+                done = self.write(self.noting(back.written()), len(back.lines), reason, undoes=(), forms=forms)
+                elsewhere = text.elsewhere(self.others.known(), way="")
+                by_others = done.made_elsewhere or any(not each.journal.is_ours for each in back.given)
+                reason, is_exact = joined(done.reason, elsewhere), is_exact and not elsewhere
+                return replace(done, reason=reason, exact=is_exact, made_elsewhere=by_others)
         if failed:
             raise failed[0]
+        elsewhere = text.elsewhere(self.others.known(pieces_of(session.reader, session.size)), way="")
+        is_exact = is_exact and not elsewhere
         nothing = f"it has nothing that can be put back{': the session is not exact' if inexact else ''}"
         if is_own and is_exact:
             nothing = text.ALREADY_BUT if left else text.ALREADY
         nothing = nothing if back.sources else text.NONE_STORED
-        reason = joined(nothing, told_of(since.changed), stays, rest)
+        reason = joined(nothing, told_of(since.changed), stays, rest, elsewhere)
         return replace(self.stats(Status.UNCHANGED, reason), exact=is_exact)
+
+
+def _notes(errors: Iterable[Damaged]) -> list[str]:
+    """Describe damaged stores, each once."""
+    return [f"{where}: {what}" for where, what in {each.where: each.what for each in errors}.items()]
 
 
 class _AskedStores:

@@ -211,8 +211,8 @@ class VerifyStats(Struct, frozen=True, rename="camel"):
     made by this user's runs on this machine, and are ignored. `not_understood_at` lists the lines that were not
     understood, counted from 1. `changed` are rewritten lines that another program changed since. `was_changed` is set
     if the session no longer starts with what its last run left. `elsewhere` maps journals of its other stores to the
-    number of lines that only they know. `made_elsewhere` is set if not all runs in its store are this user's on this
-    machine.
+    number of lines that only they know; if a journal is missing, it has the originals, which the store in use has too.
+    `made_elsewhere` is set if not all runs in its store are this user's on this machine.
     """
 
     path: str
@@ -287,7 +287,12 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             # again.
             reading.refuse_in_merge(session)
         lost = sum(record.place is None for record in since.rewritten.values())
-        unknown = relatives.unknown_to(unknown, *_checked_others(session.path, store, others.all))
+        checked_others, wrong_others = check_others(session.path, store, others.all)
+        if wrong_others:
+            raise wrong_others[0]
+        unknown = relatives.unknown_to(unknown, *checked_others)
+        # Originals without a journal are known only from their name.
+        elsewhere |= {each.originals: 0 for each in others.all if each not in others.stores}
         return VerifyStats(
             str(session.path),
             found,
@@ -310,9 +315,11 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         )
 
 
-def _checked_others(session: Path, counts: Store, stores: Iterable[Store]) -> list[relatives.Relative]:
-    """Return the inactive stores. Raises Damaged if one is no longer as its runs left it."""
-    found = []
+def check_others(
+    session: Path, counts: Store, stores: Iterable[Store]
+) -> tuple[list[relatives.Relative], list[Damaged]]:
+    """Return the inactive stores, and an error for each that is no longer as its runs left it."""
+    found, wrong = list[relatives.Relative](), list[Damaged]()
     for store in stores:
         try:
             loaded = journals.load(store.journal)
@@ -329,8 +336,8 @@ def _checked_others(session: Path, counts: Store, stores: Iterable[Store]) -> li
         except SessionCompressError as error:
             what = f"another store of the session, which other branches may need: {error.what}"
             state = "The store that counts here is right."
-            raise Damaged(what, where=error.where, line=error.line, state=state, remedy=error.remedy) from error
-    return found
+            wrong.append(Damaged(what, where=error.where, line=error.line, state=state, remedy=error.remedy))
+    return found, wrong
 
 
 def _originals(session: OpenSession, store: Store, journal: Journal, rewritten: RewrittenLines) -> int:

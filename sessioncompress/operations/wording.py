@@ -27,6 +27,7 @@ from sessioncompress.core.text import (
 from sessioncompress.operations.batch import PASSED_OVER
 from sessioncompress.pipeline.stats import CompressionStats, Status, to_json
 from sessioncompress.store.git import INTO_A_STORE
+from sessioncompress.store.layout import HISTORY, JOURNAL
 
 if TYPE_CHECKING:
     from sessioncompress.operations.compact import CompactStats
@@ -285,7 +286,10 @@ def verified(stats: VerifyStats) -> str:
     if at := stats.not_understood_at:
         opaque += f" ({'line' if len(at) == 1 else 'lines'} {listed(at)})"
     notes = [_kept(stats), *noticed(stats)]
-    notes += [f"its other store, {printable(each)}, is whole" for each, more in stats.elsewhere.items() if not more]
+    for each in [printable(path) for path, more in stats.elsewhere.items() if not more]:
+        has_journal = each.endswith((HISTORY, JOURNAL))
+        without = f"the originals {each} have no journal; the store in use has them, too"
+        notes.append(f"its other store, {each}, is whole" if has_journal else without)
     return f"{printable(stats.path)}: {stats.format}, {stats.lines:,} lines{opaque}, {'; '.join(notes)}"
 
 

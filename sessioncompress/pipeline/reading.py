@@ -391,6 +391,10 @@ def format_of(session: OpenSession, head: Head | None = None) -> Format:
         refuse_in_merge(session)
     what = f"this is not a session of any agent we know ({_seen(first, head, value)})"
     remedy = f"Name a session of {AGENTS}."
+    if (odd := _odd_one(session, head)) is not None:
+        number, known = odd
+        what = f"without line {number} this would be a session of {known.name}"
+        remedy = f"Take that line out, or say --format {known.name} (form)."
     other = next((said for magic, said in _BY_MAGIC.items() if first.startswith(magic)), None)
     if other is not None:
         what, remedy = f"this is {other[0]}", other[1]
@@ -401,6 +405,20 @@ def format_of(session: OpenSession, head: Head | None = None) -> Format:
         what = "this is a session that Codex itself packed with zstd, to save space"
         remedy = "Resume it with Codex, which unpacks it, and run again on the unpacked file."
     raise NotASession(what, where=session.path, state=state, remedy=remedy)
+
+
+def _odd_one(session: OpenSession, head: Head) -> tuple[int, Format] | None:
+    """Find the one line without which a file would be a session: its number, from 1, and the format.
+
+    The first one may be another program's header, so don't try without it.
+    """
+    for at in range(1, len(head.entries) if head.document is None else 0):
+        if (known := detect(Head((*head.entries[:at], *head.entries[at + 1 :])))) is not None:
+            with session.reader() as file:
+                lines = islice(jsonl.pieces(file, session.size), HEAD_LINES)
+                numbers = [number + 1 for number, raw, whole in lines if whole and head_of([raw]).entries]
+            return numbers[at], known
+    return None
 
 
 _BY_MAGIC = {

@@ -161,12 +161,12 @@ def make_folder(folder: Path) -> None:
 
 
 def remove_folder(folder: Path) -> bool:
-    """Remove a folder if it is empty; return True if it no longer exists."""
+    """Remove a folder if it is empty and this user may remove it; return True if it no longer exists."""
     try:
         with suppress(FileNotFoundError):
             system.rmdir(folder)
     except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.EACCES, errno.EPERM):
             raise
         return False
     return True

@@ -598,7 +598,7 @@ def uncommitted(path: Path, start: int) -> Iterator[str]:
 
 
 LF, CR_LF = b"\n", b"\r\n"
-_CHANGES = {LF: r"s/\r\n/\n/", CR_LF: r"s/\n/\r\n/"}
+_CHANGES = {LF: r"s/\r\n/\n/", CR_LF: r"s/(?<!\r)\n/\r\n/"}
 
 
 def convert_back(file: str, pattern: str, to: bytes = LF) -> str:

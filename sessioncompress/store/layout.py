@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from sessioncompress.errors import Refused, UsageError
+from sessioncompress.errors import FileFailed, Refused, UsageError
 from sessioncompress.policy.model import Policy
 from sessioncompress.store.machine import READING, folder_name, is_signed
 
@@ -78,7 +78,7 @@ def store_in(session: Path, backup_dir: Path | None = None, *, shown: bool = Fal
 
     Look in this user's folder, then where git may have put it, then in folders of other machines or users, which a copy
     of everything brings. If several are complete, _chosen() decides. If there is none, return the one that a run would
-    begin, `shown` to git or not.
+    begin, `shown` to git or not. Raises FileFailed; see holds().
     """
     plain = plain_in(session, backup_dir)
     own = hidden_in(session, folder_name(), backup_dir)
@@ -356,10 +356,23 @@ def hidden_in(session: Path, name: str, backup_dir: Path | None = None) -> Store
 
 
 def locals_in(folder: Path) -> list[str]:
-    """List the folders of hidden stores, this user's and others', in our folder or a backup folder."""
+    """List the folders of hidden stores, this user's and others', in our folder or a backup folder.
+
+    Without those that other users closed, as in a folder that several share.
+    """
     with suppress(OSError):
-        return list(_told_by_name(folder)[0])
+        return [name for name in _told_by_name(folder)[0] if not _is_closed(folder / name)]
     return []
+
+
+def _is_closed(folder: Path) -> bool:
+    """Return True if a folder is another user's, and this one may not look into it."""
+    found = None
+    with suppress(OSError):
+        found = folder.lstat()
+    if found is None or sys.platform == "win32" or folder.name == folder_name():
+        return False
+    return found.st_uid != os.geteuid() and not os.access(folder, os.R_OK | os.X_OK)
 
 
 def is_local(name: str) -> bool:
@@ -550,8 +563,24 @@ def store_in_own_folder(path: Path, policy: Policy) -> Store | None:
 
 
 def holds(store: Store) -> bool:
-    """Return True if the originals or the journal exist."""
-    return os.path.lexists(store.originals) or os.path.lexists(store.journal)
+    """Return True if the originals or the journal exist.
+
+    Raises FileFailed if this user may not look into the folder, and it is this user's: originals in it would seem lost.
+    Other users' folders are closed where several users share a folder.
+    """
+    try:
+        return status_of(store.originals) is not None or status_of(store.journal) is not None
+    except PermissionError as error:
+        for folder in (store.folder, store.folder.parent):
+            with suppress(OSError):
+                folder.lstat()
+                if _is_closed(folder):
+                    return False
+                what = "permission denied: this user's folder, which may have the session's originals"
+                raise FileFailed(what, where=folder, remedy="Let this user read it, and run again.") from error
+        return False
+    except OSError:
+        return False
 
 
 def backup_folder(named: str, where: Path) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from itertools import chain
@@ -310,10 +310,6 @@ def forget(session: OpenSession, store: Store) -> list[Path]:
     last: after a crash in between, it shows what is missing, and a second forget finishes.
     """
     with failing(session.path):
-        # Check first: a deleted journal next to originals that cannot be removed would help no one.
-        for each in (store.folder, store.folder.parent) if store.is_hidden else (store.folder,):
-            if each.is_dir() and not os.access(each, os.W_OK | os.X_OK):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), each)
         _carry_over_all(session)
         for path in (store.originals, store.journal):
             disk.remove(path)
@@ -322,6 +318,17 @@ def forget(session: OpenSession, store: Store) -> list[Path]:
             disk.flush_folder(store.folder)
         folder.tidy_after(store)
         return session.left_over.links
+
+
+def refuse_unless_deletable(stores: Iterable[Store]) -> None:
+    """Raise PermissionError if this user may not delete one of these stores.
+
+    Ask before anything is deleted: a deleted journal next to originals that cannot be removed would help no one.
+    """
+    for store in stores:
+        for each in (store.folder, store.folder.parent) if store.is_hidden else (store.folder,):
+            if each.is_dir() and not os.access(each, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), each)
 
 
 def _carry_over_all(session: OpenSession) -> int:

@@ -519,18 +519,53 @@ def test_what_only_another_store_knows_is_told(
     assert mine.read_bytes() == b"".join(lines)
 
 
-def test_a_marker_that_another_store_expands_does_not_stay(tmp_path: Path) -> None:
+def joined_stores(tmp_path: Path) -> tuple[Path, Store]:
+    """Give a session lines that another store rewrote, and that store; return the session and the store."""
     mine, theirs = (tmp_path / each / "s.jsonl" for each in ("mine", "theirs"))
     for path, content in ((mine, HEAD), (theirs, ORIGINAL)):
         path.parent.mkdir()
         path.write_bytes(content)
         run(*COMPRESS, path)
     grows(mine, b"".join(split(theirs.read_bytes())[70:]))
-    other = copied(store_in(theirs), plain_in(mine))
-    assert f"known only to its other store, {other.journal}" in (said := invoke("verify", mine).output)
-    assert "no store found here knows" not in said
+    return mine, copied(store_in(theirs), plain_in(mine))
+
+
+def test_a_marker_that_another_store_expands_does_not_stay(tmp_path: Path) -> None:
+    mine, other = joined_stores(tmp_path)
+    for command in (("verify",), ("restore", "--dry-run"), ("restore", "--json"), ("restore",)):
+        assert f"known only to its other store, {other.journal}" in (said := invoke(*command, mine).output)
+        assert "no store found here knows" not in said
+        assert "no line in it is rewritten" not in said
     assert "stay" not in invoke("restore", "--from-markers", mine).output
     assert mine.read_bytes() == ORIGINAL
+
+
+def without_originals(store: Store) -> None:
+    store.originals.unlink()
+
+
+def without_the_end_of_the_journal(store: Store) -> None:
+    os.truncate(store.journal, store.journal.stat().st_size - 30)
+
+
+def without_journal(store: Store) -> None:
+    store.journal.unlink()
+
+
+@pytest.mark.parametrize("harm", [without_originals, without_the_end_of_the_journal, without_journal])
+@pytest.mark.parametrize("options", [("--from-markers",), ()])
+def test_what_a_damaged_store_alone_knows_makes_a_restore_inexact(
+    tmp_path: Path, options: tuple[str, ...], harm: Callable[[Store], object]
+) -> None:
+    """Also a second time, with nothing left to put back; what verify refuses, no restore passes."""
+    mine, other = joined_stores(tmp_path)
+    harm(other)
+    assert invoke("verify", mine).exit_code == 5
+    for _ in range(2):
+        restored = invoke("restore", *options, mine)
+        assert restored.exit_code == 5
+        assert str(other.folder) in restored.output
+        assert PREFIX_BYTES in mine.read_bytes()
 
 
 def test_another_store_is_checked_too(tmp_path: Path) -> None:
@@ -570,6 +605,20 @@ def test_originals_of_another_store_without_their_journal_are_told(
     assert said.exit_code == 5
     assert "the journal of these originals is missing" in said.stderr
     run("restore", path)
+
+
+def test_originals_without_their_journal_that_another_machines_store_has_too_are_told(tmp_path: Path) -> None:
+    """A move that was killed leaves the same, and nothing is lost."""
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(HEAD)
+    run(*COMPRESS, path)
+    other = copied(store_in(path), hidden_in(path, LOCAL))
+    store_in(path).journal.unlink()
+    said = invoke("verify", path)
+    assert said.exit_code == 0
+    assert f"all good; the originals {own_folder(path) / other.originals.name} have no journal" in said.output
+    run("restore", path)
+    assert path.read_bytes() == HEAD
 
 
 def test_a_committed_copy_without_its_originals_never_counts(tmp_path: Path) -> None:
@@ -968,14 +1017,18 @@ def test_a_planted_link_keeps_nobody_from_a_hidden_store(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("state", ["compressed", "restored"])
 def test_a_session_whose_line_ends_git_took(tmp_path: Path, state: str) -> None:
-    """One with CR LF that git has with LF: each command says so, and the one that it names mends it."""
+    """One with CR LF that git has with LF: each command says so, and the one that it names mends it.
+
+    Lines that the agent added since have CR LF.
+    """
     path = tmp_path / "s.jsonl"
-    path.write_bytes(ORIGINAL.replace(b"\n", b"\r\n"))
+    original, added = (each.replace(b"\n", b"\r\n") for each in (HEAD, MORE))
+    path.write_bytes(original)
     run(*COMPRESS, path)
     rewritten = path.read_bytes()
     if state == "restored":
         run("restore", path)
-    path.write_bytes(rewritten.replace(b"\r\n", b"\n"))
+    path.write_bytes(rewritten.replace(b"\r\n", b"\n") + added)
     for command in (("verify",), ("restore",), ("compress", "--force")):
         said = invoke(*command, path)
         assert said.exit_code == 4, said.output
@@ -983,9 +1036,9 @@ def test_a_session_whose_line_ends_git_took(tmp_path: Path, state: str) -> None:
     mends = re.search(r"perl -pi -e '[^']*' \S+(?=, and)", said.output)
     assert mends is not None
     subprocess.run(mends.group(), shell=True, check=True)
-    assert path.read_bytes() == rewritten
+    assert path.read_bytes() == rewritten + added
     run("restore", path)
-    assert path.read_bytes() == ORIGINAL.replace(b"\n", b"\r\n")
+    assert path.read_bytes() == original + added
 
 
 # Packs

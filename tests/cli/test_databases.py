@@ -155,6 +155,24 @@ def forked(path: Path) -> str:
     return f"{NAME}f"
 
 
+def test_a_picture_of_a_prompt_comes_back_into_a_fork(path: Path) -> None:
+    """Its original has the ids of the session that the fork is of; the part keeps the fork's."""
+    picture = {"type": "file", "mime": "image/png", "url": f"data:image/png;base64,{'iVBORw0KGgo' * 400}"}
+    prompt = next(row[0] for row in rows_in(path)["message"][2:] if json.loads(row[-1])["role"] == "user")
+    part = ("prt_z", prompt, NAME, 9999999999999, 9999999999999, json.dumps(picture, separators=(",", ":")))
+    execute(path, "INSERT INTO part VALUES (?, ?, ?, ?, ?, ?)", *part)
+    before = rows_in(path)["part"]
+    run("compress", "--force", "--keep-turns", "0", path)
+    fork = forked(path)
+    ids = [row[:3] for row in rows_in(path)["part"]]
+    assert "sessioncompress show" in parts(path)["prt_zf"]
+    assert run("restore", "--from-markers", "--originals", path / NAME, path / fork).exit_code == 5
+    assert [row[:3] for row in rows_in(path)["part"]] == ids
+    assert json.loads(parts(path)["prt_zf"]) == picture
+    assert run("restore", path / NAME).exit_code == 0
+    assert [row for row in rows_in(path)["part"] if row[2] != fork] == before
+
+
 def test_a_fork_gets_its_originals_from_the_session_that_it_is_of(path: Path) -> None:
     """OpenCode's forks have the previews, and new ids for all but the calls."""
     with_picture(path)

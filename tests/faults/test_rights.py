@@ -5,7 +5,9 @@ Each kind of metadata alone is in tests/unit/store/test_disk.py.
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -18,7 +20,7 @@ from sessioncompress.store.layout import store_in
 from tests.faults.forging import reference
 from tests.faults.nobody import folder_of_nobody, give, run_as_nobody
 from tests.faults.scenes import SCENES, SIZES, built
-from tests.support.runs import compress, invoke, write
+from tests.support.runs import compress, invoke, split, write
 from tests.unit.store.tools import everything
 
 COMMANDS = (
@@ -119,6 +121,11 @@ FORBIDDEN: dict[str, tuple[Callable[[Path], Path], int, tuple[tuple[str, ...], .
     # What is there already may be written to.
     "a folder of stores that cannot be written to": (lambda path: store_in(path).folder, 0o500, WRITING[-1:]),
     "a folder of stores that cannot be entered": (lambda path: store_in(path).folder, 0o600, COMMANDS),
+    "a folder of stores of a lost key that cannot be entered": (
+        lambda path: store_in(path).folder.rename(store_in(path).work / "local-12345678"),
+        0,
+        COMMANDS,
+    ),
     "a journal that cannot be read": (lambda path: store_in(path).journal, 0o200, COMMANDS),
     "originals that cannot be read": (lambda path: store_in(path).originals, 0o200, (("verify",), ("restore",))),
     "originals that cannot be written to": (lambda path: store_in(path).originals, 0o400, COMMANDS[:1]),
@@ -142,6 +149,51 @@ def test_what_is_forbidden_is_told_and_not_done(
         assert mode != 0o500 or f"permission denied: this user may not write to the folder {place}. " in ended.said
         assert "ermi" in ended.said or "not readable" in ended.said or "does not exist" in ended.said, (command, ended)
         assert everything(folder) == before, command
+
+
+def test_forget_deletes_where_the_empty_folder_must_stay(nobodys: Path) -> None:
+    """What it was asked to do is done then."""
+    work = store_in(nobodys).work
+    nobodys.parent.chmod(0o500)
+    ended = run_as_nobody("forget", "--yes", nobodys)
+    nobodys.parent.chmod(0o700)
+    assert ended.code == 0, ended
+    assert ": deleted " in ended.said
+    assert list(work.rglob("*")) == []
+
+
+def test_forget_deletes_all_stores_or_none(nobodys: Path) -> None:
+    store, other = store_in(nobodys), store_in(nobodys).work / "local-12345678"
+    shutil.copytree(store.folder, other)
+    for folder in (other, store.folder):
+        for each in (folder, *folder.iterdir()):
+            shutil.chown(each, *store.work.stat()[4:6])
+        before = everything(nobodys.parent)
+        folder.chmod(0o500)
+        ended = run_as_nobody("forget", "--yes", nobodys)
+        folder.chmod(0o700)
+        assert ended.code == 3, ended
+        assert everything(nobodys.parent) == before
+
+
+def test_another_users_closed_folder_of_stores_is_none_of_ours(nobodys: Path) -> None:
+    """In a shared folder that is usual."""
+    work = store_in(nobodys).work
+    (work / "local-12345678").mkdir(mode=0o700)
+    for command in (("verify",), COMMANDS[0], ("restore",), ("restore", "--from-markers"), ("forget", "--yes")):
+        assert run_as_nobody(*command, nobodys).code == 0, command
+
+
+def test_another_users_closed_folder_hides_no_relative(nobodys: Path) -> None:
+    """A fork that names its parent by id finds the parent's store beside it."""
+    header, *rest = split(nobodys.read_bytes())
+    fork = nobodys.with_name("fork.jsonl")
+    named = json.loads(header)
+    fork.write_bytes(json.dumps({**named, "id": "f", "parentSession": named["id"]}).encode() + b"\n" + b"".join(rest))
+    (store_in(nobodys).work / "local-12345678").mkdir(mode=0o700)
+    ended = run_as_nobody("verify", fork)
+    assert ended.code == 0, ended
+    assert "with originals in a relative's store" in ended.said
 
 
 def test_what_may_only_be_read_is_read(nobodys: Path) -> None:

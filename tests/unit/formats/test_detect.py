@@ -109,6 +109,8 @@ NOBODY: list[tuple[str, list[bytes]]] = [
     ("a chat behind a header", lines({"working_dir": "/tmp"}, ASKED, SAID)),
     ("a chat with another line in it", lines(ASKED, SAID, {"event": "x"})),
     ("a chat with a role of its own", lines(ASKED, SAID, {"role": "model", "content": "x"})),
+    ("a long chat with a role of its own", lines(*[ASKED, SAID] * 20, {"role": "_usage", "token_count": 7})),
+    ("a long chat behind a header", lines({"working_dir": "/tmp"}, *[ASKED, SAID] * 20)),
     ("a chat with a role that is none", lines(ASKED, SAID, {"role": ["user"], "content": "x"})),
     ("a chat with keys of its own", lines(ASKED, {**SAID, "parts": []})),
     (
@@ -120,6 +122,29 @@ NOBODY: list[tuple[str, list[bytes]]] = [
     ("a chat whose user calls tools", lines({**ASKED, "tool_calls": [CALL]}, SAID)),
     ("a chat whose results name no call", lines(ASKED, {"role": "tool", "content": "x"})),
 ]
+
+
+def _with(foreign: Any, *, at: int, of: int, name: str) -> list[bytes]:
+    """Return the first `of` lines of a fixture, with others put in at a place, or at several."""
+    raw = (FIXTURES / name).read_bytes().splitlines(keepends=True)[:of]
+    return [*raw[:at], *lines(*foreign), *raw[at:]]
+
+
+OTHERS = [{"a": 1}], [{"type": "custom", "customType": "x"}], [{"event": "x"}, {"event": "y"}]
+BY_LINES = {"gemini.jsonl": "gemini", "qwen.jsonl": "qwen", "copilot.jsonl": "copilot", "chat.jsonl": "openai-chat"}
+
+
+@pytest.mark.parametrize("name", BY_LINES)
+@pytest.mark.parametrize("others", OTHERS)
+def test_a_line_that_somebody_else_put_in_hides_no_session(name: str, others: list[Any]) -> None:
+    """Unless it stands first, where a header of another program stands, or there are many."""
+    for at in (1, 20, 40):
+        assert (form := detect(head_of(_with(others, at=at, of=40, name=name)))) is not None
+        assert form.name == BY_LINES[name]
+    assert detect(head_of(_with(others, at=0, of=40, name=name))) is None
+    assert detect(head_of(_with(others * 3, at=20, of=40, name=name))) is None
+    assert detect(head_of(_with(others, at=5, of=10, name=name))) is None
+
 
 LOOK_ALIKES: list[tuple[str, bytes]] = [
     ("Gemini CLI's list of prompts", b'[{"sessionId":"x","messageId":0,"type":"user","message":"hello"}]'),

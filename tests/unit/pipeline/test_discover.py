@@ -17,7 +17,7 @@ from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, discover
 from sessioncompress.store.originals import zstd
 from tests.cli.conftest import here
 from tests.support.commands import run
-from tests.support.runs import EAGER, fixture, snapshot
+from tests.support.runs import EAGER, fixture, snapshot, split
 
 __all__ = ["here"]
 
@@ -166,6 +166,11 @@ UNKNOWN: list[tuple[str, bytes, str]] = [
     ("a document that is cut off", document({"name": "x"})[:-2], "starts like one JSON document, but is not JSON"),
     ("many keys", document({f"key{number}": 1 for number in range(99)}), "key6, key7)"),
     ("many keys in a line", document({f"key{number}": 1 for number in range(99)}, None) + b"\n{}\n", "key6, key7)"),
+    (
+        "a chat behind a header",
+        b'{"working_dir": "/"}\n' + fixture("chat.jsonl"),
+        "first object has the keys working_dir",
+    ),
     ("another harness", fixture("look-alike-deepseek.jsonl"), "its first object has the keys type"),
     ("prompts that Gemini CLI logs", document([PROMPT, PROMPT]), "one JSON list"),
     ("a chat saved by Gemini CLI", document({"history": [CONTENT]}), "the keys history"),
@@ -192,6 +197,15 @@ def refused(folder: Path, raw: bytes) -> NotASession:
     assert str(error.value).startswith(f"{path}: ")
     assert "The file was not changed." in str(error.value)
     return error.value
+
+
+@pytest.mark.parametrize("other", [b'{"a":1}\n', b'\xef\xbb\xbf{"b":2}\n'])
+def test_the_one_line_that_is_not_the_agents_is_named(tmp_path: Path, other: bytes) -> None:
+    """Of few lines, one says too much. Lines that are no objects count, too."""
+    lines = split(fixture("gemini.jsonl"))[:8]
+    error = refused(tmp_path, b"".join([b"torn {\n", *lines[:3], other, *lines[3:]]))
+    assert "without line 5 this would be a session of gemini. " in str(error)
+    assert "--format gemini" in str(error)
 
 
 @pytest.mark.parametrize(("raw", "said"), [case[1:] for case in UNKNOWN], ids=[case[0] for case in UNKNOWN])

@@ -483,6 +483,19 @@ def test_forget_says_what_it_cannot_delete(tmp_path: Path) -> None:
     assert not store_in(session).journal.exists()
 
 
+def test_forget_says_nothing_of_a_commit_that_git_does_not_have(tmp_path: Path) -> None:
+    """What a squash left out is still there for a while, and in no clone."""
+    repository = turned(tmp_path / "work")
+    folders = {_squashed(repository, tmp_path / "other"): False, repository.folder: True}
+    for folder, has in folders.items():
+        for _ in ("as it is", "missing"):
+            stats = forget_session(folder / NAME, dry_run=True)
+            assert stats.originals_lost > 0
+            assert (stats.in_commits > 0) is has
+            assert ("git still has" in at_stake(stats)) is has
+            (folder / NAME).unlink(missing_ok=True)
+
+
 def test_in_a_hook_the_commit_before_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`commit --amend` replaces HEAD, and what only that has would be in no clone."""
     repository = Repository(tmp_path)
