@@ -136,7 +136,7 @@ class Forget(SessionCommand[ForgetStats]):
         databases = {each.path.parent for each in found if each.error is None and each.remote and each.remote.is_row}
         if databases:
             from sessioncompress.operations.database import named_in
-        named = {each: named_in(each) for each in databases}
+        named = {each: named_in(each, self.chosen.paths) for each in databases}
         self.handed |= {"deletes": self.chosen.yes and not self.chosen.dry_run, "only": only, "named": named}
         done = self.each(found)
         asked = [each for each in done.results if asks and _status(each) == DELETED]

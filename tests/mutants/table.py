@@ -115,6 +115,7 @@ MUTANTS = (
     *_in("operations/database.py", _GONE)(
         ("a store goes whose session is in another database", "and opened.has(each.name)}", "and False}"),
         ("a store goes that an unreadable database needs", "if each.parent.parent == path.parent}", "if False}"),
+        ("databases are not searched for below a folder", "below[:] = sorted(set(below) - NEVER)", "below.clear()"),
         ("sessions are not searched for in agents' databases", "*table.databases()]", "]"),
         (
             "a database on a failing disk is gone",
@@ -124,7 +125,7 @@ MUTANTS = (
         ("stores are deleted through a link", "for each in (folder, folder / FOLDER):", "for each in (folder,):"),
         (
             "forks in a renamed database are not seen",
-            "in _databases_in(database.parent) if is_gone",
+            "in _databases_around([database.parent], named) if is_gone",
             "in [] if is_gone",
         ),
         (
