@@ -798,6 +798,17 @@ MUTANTS = (
     ),
     *_in(
         "pipeline/relatives.py",
+        "tests/attacks/test_originals_of_the_family.py::test_forget_keeps_what_a_session_needs_that_names_none",
+    )(
+        ("only relatives need originals", "needy.union(kin_of(session, ids))", "set(kin_of(session, ids))"),
+        (
+            "no session in another folder needs originals",
+            "for index in left_in for each",
+            "for index in left_in[:1] for each",
+        ),
+    ),
+    *_in(
+        "pipeline/relatives.py",
         "tests/attacks/test_originals_of_the_family.py::test_forget_names_what_codex_itself_put_away",
     )(
         ("what Codex packed needs nothing", "if path.name.endswith(rollouts.ENDING)", "if False"),
