@@ -21,7 +21,7 @@ from sessioncompress.core.text import counted, kb
 from sessioncompress.errors import Refused, UsageError
 from sessioncompress.operations.forget import ForgetStats, Only, forget_session, kept_of, kept_rows
 from sessioncompress.operations.wording import at_stake, links_kept, packs_kept
-from sessioncompress.pipeline.discover import Found, Remote, SessionGone, names_rows
+from sessioncompress.pipeline.discover import Found, Remote, SessionGone, folders, is_folder, names_rows
 from sessioncompress.policy.model import Policy
 from sessioncompress.store.layout import FOLDER
 
@@ -57,10 +57,16 @@ class Forget(SessionCommand[ForgetStats]):
     keeps = ("gone", "unneeded", "max_size")
 
     @staticmethod
-    def work(each: Each, deletes: bool, only: Only, named: Mapping[Path, Mapping[str, set[str]]]) -> ForgetStats:
+    def work(
+        each: Each,
+        deletes: bool,
+        only: Only,
+        named: Mapping[Path, Mapping[str, set[str]]],
+        around: Sequence[Path],
+    ) -> ForgetStats:
         remote, size, number, outputs = each.found.remote, 0, 0, 0
         among = named.get(each.found.path.parent, {})
-        forgetting = partial(forget_session, each.path, each.policy, only=only)
+        forgetting = partial(forget_session, each.path, each.policy, only=only, around=around)
         if remote is not None:
             from sessioncompress.operations.database import forks_of
 
@@ -118,6 +124,9 @@ class Forget(SessionCommand[ForgetStats]):
         only = Only(given.gone, given.unneeded, time.time() if limited else math.inf)
         # The store of a session missing from its database may be deleted.
         found = list(found)
+        there = {each.path.parent for each in found if each.error is None and each.remote is None}
+        there |= {here for path in filter(is_folder, self.chosen.paths) for here, _ in folders(path)}
+        around = sorted({*map(Path, map(os.path.realpath, there))})
         lost = {each.path for each in found if isinstance(each.error, SessionGone) and names_rows(each.path)}
         found = [
             replace(each, error=None, remote=Remote(each.shown, 0, 0, is_row=True)) if each.path in lost else each
@@ -136,8 +145,9 @@ class Forget(SessionCommand[ForgetStats]):
         databases = {each.path.parent for each in found if each.error is None and each.remote and each.remote.is_row}
         if databases:
             from sessioncompress.operations.database import named_in
-        named = {each: named_in(each) for each in databases}
-        self.handed |= {"deletes": self.chosen.yes and not self.chosen.dry_run, "only": only, "named": named}
+        named = {each: named_in(each, self.chosen.paths) for each in databases}
+        self.handed |= {"deletes": self.chosen.yes and not self.chosen.dry_run, "only": only}
+        self.handed |= {"named": named, "around": around}
         done = self.each(found)
         asked = [each for each in done.results if asks and _status(each) == DELETED]
         if not asked:

@@ -39,6 +39,7 @@ from sessioncompress.store.damage import readable_lines
 from sessioncompress.store.folder import make_ours, refuse_linked_folder
 from sessioncompress.store.layout import (
     FOLDER,
+    NEVER,
     Lengths,
     Store,
     all_stores,
@@ -316,14 +317,14 @@ def will_forget(remote: Remote) -> None:
         disk.put(due, b"")
 
 
-def named_in(database: Path) -> Mapping[str, set[str]]:
+def named_in(database: Path, named: Iterable[Path]) -> Mapping[str, set[str]]:
     """Read which sessions of a database name an original in a marker, by its first digits, or a file of _OUTPUTS.
 
-    If it is missing, read the readable ones in its folder: it may have been renamed.
+    If it is missing, read the readable ones of where it may have been moved; see moved().
     """
     found = defaultdict[str, set[str]](set)
     is_gone = is_missing(database)
-    for path in _databases_in(database.parent) if is_gone else [database]:
+    for path in _databases_around([database.parent], named) if is_gone else [database]:
         with suppress(*(SessionCompressError,) if is_gone else ()), Database(path, writes=False) as opened:
             for name, text in opened.holding(marker.PREFIX):
                 for each in marker.references(text):
@@ -339,10 +340,8 @@ def moved(rows: Collection[Path], named: Iterable[Path]) -> dict[Path, str]:
 
     Those are next to their own, in the paths that the user `named`, or an agent's.
     """
-    named = [*(each.parent.parent for each in rows), *named]
-    paths = chain.from_iterable(_databases_in(each) if each.is_dir() else [each] for each in dict.fromkeys(named))
     found = dict[Path, str]()
-    for path in filter(is_sqlite, dict.fromkeys([*paths, *table.databases()])):
+    for path in _databases_around((each.parent.parent for each in rows), named):
         try:
             with Database(path, writes=False) as opened:
                 found |= {each: f"{path} has its id" for each in rows if each.parent != path and opened.has(each.name)}
@@ -352,10 +351,27 @@ def moved(rows: Collection[Path], named: Iterable[Path]) -> dict[Path, str]:
     return found
 
 
-def _databases_in(folder: Path) -> list[Path]:
-    """List the databases in a folder, whatever their names. Raises FileFailed."""
-    with failing(folder):
-        return sorted(filter(is_sqlite, folder.iterdir()))
+def _databases_around(beside: Iterable[Path], named: Iterable[Path]) -> list[Path]:
+    """List the databases in some folders, in and below what the user `named`, and the agents', whatever their names.
+
+    Raises FileFailed.
+    """
+
+    def failed(error: OSError) -> None:
+        # It may have one.
+        raise error
+
+    found = list[Path]()
+    for path in dict.fromkeys(beside):
+        with failing(path):
+            found += sorted(path.iterdir())
+    for path in named:
+        found.append(path)
+        with failing(path):
+            for here, below, names in os.walk(path, onerror=failed) if path.is_dir() else ():
+                below[:] = sorted(set(below) - NEVER)
+                found += sorted(map(Path(here).joinpath, names))
+    return list(filter(is_sqlite, dict.fromkeys([*found, *table.databases()])))
 
 
 def forget_outputs(remote: Remote, among: Mapping[str, set[str]], *, dry_run: bool) -> tuple[int, int]:

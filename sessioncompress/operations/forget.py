@@ -73,12 +73,12 @@ class ForgetStats(Struct, frozen=True, rename="camel"):
     `gone` is set if the session no longer exists. `links_kept` late links stay because they are open for writing, hold
     lines that exist nowhere else, or were not made by this user's runs on this machine. `markers` in the session are
     unknown to every journal here: their store is elsewhere, or was deleted. `referring` names other sessions in the
-    folder, including packed ones, with markers that only these originals can expand. `outputs` counts the agent's files
-    with all of an output of which the original has a piece. `packs` counts archives that still held the session and its
-    store after they were unpacked; they are rewritten without them. `packs_kept` stay and may still hold them: others
-    may have made them, they can't be read, or what they hold was not unpacked. `emptied` names the agent's databases
-    whose copies of replaced texts were emptied, but may still be in free bytes, until a VACUUM. `kept` is the reason if
-    nothing is deleted.
+    folders searched, including packed ones, with markers that only these originals can expand. `outputs` counts the
+    agent's files with all of an output of which the original has a piece. `packs` counts archives that still held the
+    session and its store after they were unpacked; they are rewritten without them. `packs_kept` stay and may still
+    hold them: others may have made them, they can't be read, or what they hold was not unpacked. `emptied` names the
+    agent's databases whose copies of replaced texts were emptied, but may still be in free bytes, until a VACUUM.
+    `kept` is the reason if nothing is deleted.
     """
 
     path: str
@@ -118,6 +118,9 @@ class Only(NamedTuple):
 ANY = Only()
 Marked: TypeAlias = tuple[str, list[Stranger] | None]
 """A session, and its markers whose originals its own stores lack; None if it can't be read."""
+_Known: TypeAlias = Sequence[tuple[Store, journals.Journal | None]]
+_Refers: TypeAlias = Callable[[Path, _Known], tuple[str, ...]]
+"""Lists the sessions that need the originals in the stores of a session."""
 _TICK_NS = 1_000_000_000
 """Longer than a clock tick of any file system."""
 
@@ -246,12 +249,14 @@ def forget_session(
     dry_run: bool = False,
     only: Only = ANY,
     others: Callable[[], Sequence[Marked]] = tuple,
+    around: Sequence[Path] = (),
 ) -> ForgetStats:
     """Delete a session's store; with `dry_run` only report what would be lost.
 
     The session stays unchanged, with markers whose originals are gone. An unreadable journal is deleted too. The
-    session may be missing if it has a store. `others` finds other sessions in its database with foreign markers. Raises
-    SessionCompressError, including NotASession for a file that isn't a session and has no store.
+    session may be missing if it has a store. `others` finds other sessions in its database with foreign markers;
+    sessions that need the originals are also searched for in the folders `around`. Raises SessionCompressError,
+    including NotASession for a file that isn't a session and has no store.
     """
     path = Path(path)
     place = real_place(path)
@@ -261,8 +266,9 @@ def forget_session(
     # Rewriting a pack of others would make it this user's, along with all that others put in.
     copies = [each for each in there if each.pack.is_certain and (not each.is_packed or moves.is_as_packed(each))]
     kept = *(each.pack.shown for each in there if each not in copies), *packs.unreadable
+    refers = partial(_referring, policy=policy, others=others, around=around)
     try:
-        done = _forget_store(path, policy, others, dry_run=dry_run, only=only)
+        done = _forget_store(path, policy, refers, dry_run=dry_run, only=only)
     except UsageError:
         if all(each.is_waiting for each in there) or os.path.lexists(path):
             raise
@@ -330,15 +336,13 @@ def _read_packs(states: tuple[tuple[Path, State], ...]) -> _Packs:
     return _Packs(dict.fromkeys(root for root, _ in states))
 
 
-def _forget_store(
-    path: Path, policy: Policy, others: Callable[[], Sequence[Marked]], *, dry_run: bool, only: Only
-) -> ForgetStats:
+def _forget_store(path: Path, policy: Policy, refers: _Refers, *, dry_run: bool, only: Only) -> ForgetStats:
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         if only != ANY and not only.gone:
             return ForgetStats(str(path), gone=True, kept=_MOVED)
-        return _forget_gone(path, policy, others, dry_run=dry_run, only=only)
+        return _forget_gone(path, policy, refers, dry_run=dry_run, only=only)
     except OSError as error:
         raise failed(error, path) from error
     if only.gone:
@@ -348,7 +352,7 @@ def _forget_store(
         journal = _journal(store, only)
         if journal and only != ANY:
             recover.check(session, store, journal.lengths)
-        done = _forget_open(session, store, journal, policy, others, dry_run=dry_run, only=only)
+        done = _forget_open(session, store, journal, policy, refers, dry_run=dry_run, only=only)
         if done.kept:
             return done
         if not (done.bytes_deleted or done.links_kept):
@@ -364,7 +368,7 @@ def _forget_open(
     store: Store,
     journal: journals.Journal | None,
     policy: Policy,
-    others: Callable[[], Sequence[Marked]],
+    refers: _Refers,
     *,
     dry_run: bool,
     only: Only,
@@ -381,7 +385,7 @@ def _forget_open(
     if stored:
         # In a merge it is undecided which lines will remain, and so which originals exist elsewhere.
         reading.refuse_in_merge(session)
-        refer = _referring(session.path, known, policy, others)
+        refer = refers(session.path, known)
         for _, raw, whole in pieces_of(session.reader, session.size):
             if whole:
                 lost.discard(sha256(raw).digest())
@@ -405,9 +409,7 @@ def _forget_open(
     return replace(stats, links_kept=len(kept), emptied=tuple(map(str, emptied)))
 
 
-def _forgotten(
-    session: OpenSession, known: Sequence[tuple[Store, journals.Journal | None]], lost: Container[bytes]
-) -> Iterator[bytes]:
+def _forgotten(session: OpenSession, known: _Known, lost: Container[bytes]) -> Iterator[bytes]:
     """Yield the rewritten lines of a session, then the readable originals that will be lost with its stores."""
     for _, raw, whole in pieces_of(session.reader, session.size):
         digest = sha256(raw).digest()
@@ -431,9 +433,7 @@ def _needed(session: OpenSession, there: Sequence[Store], originals: int, refer:
     return ""
 
 
-def _forget_gone(
-    path: Path, policy: Policy, others: Callable[[], Sequence[Marked]], *, dry_run: bool, only: Only
-) -> ForgetStats:
+def _forget_gone(path: Path, policy: Policy, refers: _Refers, *, dry_run: bool, only: Only) -> ForgetStats:
     """Delete a missing session's store, but not late links that may be needed. Raises SessionCompressError."""
     path = real_place(path)
     store = store_of(path, policy)
@@ -459,7 +459,7 @@ def _forget_gone(
     first = known[0][1]
     dropped = first.left if first else 0
     number = sum(len(_stored(each, journal)) + (journal.left if journal else 0) for each, journal in known)
-    refer = _referring(path, known, policy, others) if number else ()
+    refer = refers(path, known) if number else ()
     if only.gone and refer:
         # It may have been moved within its folder.
         return ForgetStats(str(path), gone=True, kept=f"{_MISSING}, and {refer[0]} refers to its originals; {_ANYWAY}")
@@ -524,9 +524,10 @@ def _journal(store: Store, only: Only = ANY) -> journals.Journal | None:
 
 def _referring(
     session: Path,
-    known: Sequence[tuple[Store, journals.Journal | None]],
+    known: _Known,
     policy: Policy,
     others: Callable[[], Sequence[Marked]],
+    around: Sequence[Path],
 ) -> tuple[str, ...]:
     """List the sessions, also packed ones and those in its database, with markers that refer to these originals."""
     own, found = set[str](), list[str]()
@@ -535,7 +536,7 @@ def _referring(
         own.add(reading.whose(session)[1].id)
     for store, journal in known:
         ids = own.union(journal.session_ids if journal else ())
-        found += referring(session, ids, store, journal, policy)
+        found += referring(session, ids, store, journal, policy, around)
         # An unreadable session may have some.
         found += [name for name, left in marked if left is None or may_know(journal, left)]
     return tuple(found)

@@ -40,6 +40,8 @@ _MOST = 16
 """Maximum number of relatives examined per session; each may name more."""
 _HEADER_SECONDS = 1.0
 """Seconds for which cached headers of a folder's sessions stay valid."""
+_MARKER_SECONDS = 30.0
+"""The same for their markers: an index of thousands of sessions takes a part of a second."""
 
 State: TypeAlias = tuple[int, int, int, int] | None
 _Read = TypeVar("_Read")
@@ -404,27 +406,71 @@ def refuse_if_marked(stored: reading.Stored, policy: Policy) -> None:
     )
 
 
-def referring(session: Path, ids: Collection[str], store: Store, journal: Journal | None, policy: Policy) -> list[str]:
-    """List the sessions in a session's folder whose markers only this store can expand.
+def referring(
+    session: Path,
+    ids: Collection[str],
+    store: Store,
+    journal: Journal | None,
+    policy: Policy,
+    around: Sequence[Path] = (),
+) -> list[str]:
+    """List the sessions whose markers only this store can expand, with their folder if that is another one.
 
-    If `journal` is None (unreadable), assume so for every marker of a related session that no other store knows.
+    These are relatives, and any session in its folder or the folders `around` with a text that the store's runs wrote:
+    not every copy or fork has an id or names its parent. If `journal` is None (unreadable), assume so for every marker
+    of a relative that no other store knows.
     """
     relatives = cache(lambda name: _named_by(name, session, policy))
+    # A copy next to it may have any name, as one that was put aside.
+    places = (((session.parent,), ""), (tuple(around), (".json", ".jsonl", rollouts.ENDING)))
+    now = time.monotonic() // _MARKER_SECONDS
+    left_in = [_left_in(each, ending, policy, now, *map(state_of, each)) for each, ending in places]
+    texts = [*journal.texts] if journal else []
+    needy = set[Path]().union(*(index.get(each, ()) for index in left_in for each in texts))
     found = []
-    for path in kin_of(session, ids):
+    for path in sorted(needy.union(kin_of(session, ids)) - {session}):
         own = store_at(path, policy)
-        left = _left_at(path, own.originals, own.journal)
+        lacks = _left_at(path, own.originals, own.journal)
         # Look for relatives only if they matter.
-        for relative in relatives(name_of(path)) if may_know(journal, left) else ():
+        for relative in relatives(name_of(path)) if may_know(journal, lacks) else ():
             if relative != path and (other := store_at(relative, policy)) != store:
                 with suppress(SessionCompressError):
-                    left = unknown_to(left, Relative(relative, other, _journal(other.journal)))
-        if may_know(journal, left):
-            found.append(path.name)
+                    lacks = unknown_to(lacks, Relative(relative, other, _journal(other.journal)))
+        if may_know(journal, lacks):
+            found.append(path.name if path.parent == session.parent else str(path))
     return found
 
 
-@_once(1 << 10)
+@lru_cache(maxsize=1 << 4)
+def _left_in(
+    folders: tuple[Path, ...], ending: str | tuple[str, ...], policy: Policy, *_: object
+) -> Mapping[OurKey, set[Path]]:
+    """Index the sessions in folders by their texts whose marker names an original that their own store lacks."""
+    found = defaultdict[OurKey, set[Path]](set)
+    for folder in folders:
+        # List the stores once, instead of looking for those of each session.
+        owners = {owner for owner, _ in _stores(folder, policy)}
+        with suppress(OSError):
+            named = [folder / name for name in os.listdir(folder) if name.endswith(ending)]
+            for path in filter(_is_marked, named):
+                own = store_at(path, policy) if path in owners else layout.plain_in(path)
+                for each in _left_at(path, own.originals, own.journal):
+                    found[each.key].add(path)
+    return found
+
+
+@_once(1 << 14)
+def _is_marked(path: Path) -> bool:
+    """True if a file is a session with our markers, whatever its name."""
+    if path.name.endswith(rollouts.ENDING):
+        return True
+    with suppress(SessionCompressError, OSError), open_session(path, writing=False) as session:
+        reading.format_of(session)
+        return holds(session.reader(), PREFIX_BYTES)
+    return False
+
+
+@_once(1 << 14)
 def _left_at(path: Path, originals: Path, journal: Path) -> list[Stranger]:
     with suppress(SessionCompressError), open_session(path, writing=False) as session:
         return left_to_others(session, Store(journal.parent, originals, journal, path.parent))

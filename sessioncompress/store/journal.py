@@ -375,6 +375,11 @@ class Journal:
         return ((block.ref, block.digest) for block in self._blocks)
 
     @property
+    def texts(self) -> Iterator[OurKey]:
+        """Yield the identities of the texts that runs wrote."""
+        return (key for block in self._blocks for key in block.identities())
+
+    @property
     def lengths(self) -> layout.Lengths:
         """The committed lengths of both files, in bytes."""
         return layout.Lengths(self.store_size, self.size)

@@ -12,8 +12,10 @@ import pytest
 
 from sessioncompress.formats.base import Format, Name
 from sessioncompress.pipeline import reading, relatives
-from sessioncompress.pipeline.relatives import kin_of, name_of
+from sessioncompress.pipeline.relatives import Stranger, kin_of, name_of
+from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import FOLDER, store_in
+from sessioncompress.store.lock import OpenSession
 from tests.support.build import PiSession
 from tests.support.runs import compress, run, write
 from tests.unit.operations.test_restore import session
@@ -48,6 +50,7 @@ def listings(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Counter[str
     with monkeypatch.context() as patch:
         patch.setattr(os, "listdir", listdir)
         patch.setattr(relatives, "_HEADER_SECONDS", 3600.0)
+        patch.setattr(relatives, "_MARKER_SECONDS", 3600.0)
         run(*arguments)
     return found
 
@@ -116,6 +119,23 @@ def test_headers_are_looked_at_once_a_command(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(reading, "whose", asking)
     run("forget", "--yes", folder)
     assert len(asked) <= 3 * MANY
+
+
+def test_markers_are_read_once_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any session may need the originals of any store: those that it lacks are looked for once, not for each store."""
+    monkeypatch.setattr(relatives, "_MARKER_SECONDS", 3600.0)
+    folder = many(tmp_path / "many", MANY)
+    (folder / "empty.jsonl").touch()
+    read: list[Path] = []
+    real = relatives.strangers_of
+
+    def reading_markers(session: OpenSession, journal: Journal) -> list[Stranger]:
+        read.append(session.path)
+        return real(session, journal)
+
+    monkeypatch.setattr(relatives, "strangers_of", reading_markers)
+    run("forget", "--dry-run", folder)
+    assert sorted(read) == sorted({*folder.glob("*.jsonl")} - {folder / "empty.jsonl"})
 
 
 def test_a_fork_that_comes_while_a_command_runs_is_seen(tmp_path: Path) -> None:

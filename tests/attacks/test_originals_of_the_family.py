@@ -23,7 +23,7 @@ from tests.support.build import PiSession
 from tests.support.claude import ClaudeSession
 from tests.support.documents import GeminiDocument
 from tests.support.rollout import Rollout
-from tests.support.runs import HOMES, as_user, invoke, split, turn
+from tests.support.runs import HOMES, as_user, fixture, invoke, split, turn
 
 HASTE = ("--force", "--keep-turns", "1", "--protect-tokens", "0")
 
@@ -599,6 +599,79 @@ def test_forget_names_none_that_needs_nothing(tmp_path: Path) -> None:
     for which in ("journal", "originals"):
         Path(getattr(store_in(copy), which)).write_bytes(getattr(store_in(parent), which).read_bytes())
     assert "refer" not in run(tmp_path, "forget", copy).stdout
+
+
+def renamed(path: Path, to: str) -> None:
+    path.rename(path.with_name(to))
+
+
+def copied_below(path: Path, to: str) -> None:
+    (path.parent / to).parent.mkdir()
+    (path.parent / to).write_bytes(path.read_bytes())
+
+
+def forked_by_nobody(path: Path, to: str) -> None:
+    """Copy a session under another id; nothing tells of which session it is a fork."""
+    path.with_name(to).write_bytes(path.read_bytes().replace(b"session-of-claude", b"fork-of-claude"))
+
+
+NAMELESS = [
+    ("a chat has no id", lambda: fixture("chat.jsonl"), "s.jsonl", renamed, "t.jsonl"),
+    ("a chat in one document", lambda: fixture("chat.json"), "s.json", renamed, "t.json"),
+    ("a chat that was put aside", lambda: fixture("chat.jsonl"), "s.jsonl", renamed, "s.jsonl.bak"),
+    ("a copy of a chat", lambda: fixture("chat.json"), "s.json", copied_below, "below/t.json"),
+    ("claude --fork-session", of_claude, "s.jsonl", forked_by_nobody, "fork.jsonl"),
+    ("a copy below", of_claude, "s.jsonl", copied_below, "below/s.jsonl"),
+]
+
+
+@pytest.mark.parametrize("option", ["--gone", "--unneeded", "--dry-run"])
+@pytest.mark.parametrize(("make", "name", "move", "to"), [each[1:] for each in NAMELESS], ids=[e[0] for e in NAMELESS])
+def test_forget_keeps_what_a_session_needs_that_names_none(
+    tmp_path: Path, option: str, make: Callable[[], bytes], name: str, move: Callable[[Path, str], None], to: str
+) -> None:
+    """It has the texts that the store's runs wrote, which no other store knows."""
+    path, other = tmp_path / "a" / name, tmp_path / "a" / to
+    path.parent.mkdir()
+    original = make().replace(ClaudeSession().session.encode(), b"session-of-claude")
+    path.write_bytes(original)
+    assert run(tmp_path, "compress", *HASTE, path).returncode == 0
+    move(path, to)
+    assert b"sessioncompress show " in other.read_bytes()
+    path.unlink(missing_ok=True)
+    if option != "--gone":
+        path.write_bytes(original)
+        # A store of a session that was put back under its old name.
+        assert run(tmp_path, "verify", path).returncode == 0
+    store = store_in(path)
+    done = run(tmp_path, "forget", option, *(["--yes"] if option != "--dry-run" else []), path.parent)
+    shown = other.name if other.parent == path.parent else other
+    if option == "--dry-run":
+        assert f"1 session here refers to these originals: {shown}" in done.stdout
+    else:
+        assert "1 kept" in done.stdout, done.stdout
+    assert store.originals.exists()
+    back = run(tmp_path, "restore", "--from-markers", "--originals", path, other)
+    assert "restored" in back.stdout, back.stderr
+
+
+@pytest.mark.parametrize("has", ["its own store", "nothing of ours", "a marker of another store"])
+def test_forget_names_no_session_that_only_looks_alike(tmp_path: Path, has: str) -> None:
+    """Sessions that saw the same contents are not relatives, and the store of none needs to stay for another."""
+    path, other = tmp_path / "a/s.jsonl", tmp_path / "a/t.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(of_claude())
+    other.write_bytes(of_claude().replace(ClaudeSession().session.encode(), b"another-session"))
+    if has == "a marker of another store":
+        # The same contents, as results of other calls.
+        other.write_bytes(other.read_bytes().replace(b"toolu_", b"toolx_"))
+        assert run(tmp_path, "compress", *HASTE, other).returncode == 0
+        assert run(tmp_path, "forget", "--yes", other).returncode == 0
+    assert run(tmp_path, "compress", *HASTE, path, *([other] if has == "its own store" else [])).returncode == 0
+    assert run(tmp_path, "restore", path).returncode == 0
+    assert (b"sessioncompress show " in other.read_bytes()) is (has != "nothing of ours")
+    assert "refer" not in run(tmp_path, "forget", "--dry-run", path).stdout
+    assert "deleted" in run(tmp_path, "forget", "--unneeded", "--yes", path).stdout
 
 
 def reads_of_forget(folder: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:

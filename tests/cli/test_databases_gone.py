@@ -215,6 +215,11 @@ def _to_another_folder(path: Path) -> Path:
     return path.rename(path.parents[1] / "other/opencode.db")
 
 
+def _below(path: Path) -> Path:
+    (path.parent / "old/er").mkdir(parents=True)
+    return path.rename(path.parent / "old/er/any.name")
+
+
 def _to_an_agents(path: Path) -> Path:
     new = _to_another_folder(path)
     os.environ["OPENCODE_DB"] = str(new)
@@ -233,6 +238,7 @@ def _locked(path: Path) -> Path:
 RENAMED: dict[str, tuple[Callable[[Path], Path], str, str]] = {
     "beside it": (lambda path: path.rename(path.with_name("old.db")), "", "has its id"),
     "under another ending": (lambda path: path.rename(path.with_name("opencode.db.bak")), "", "has its id"),
+    "to a folder below": (_below, "", "has its id"),
     "to a folder that is named": (_to_another_folder, "folder", "has its id"),
     "by its name": (_to_another_folder, "database", "has its id"),
     "to an agent's": (_to_an_agents, "", "has its id"),
@@ -283,13 +289,15 @@ def test_a_session_that_moved_from_a_database_that_is_there_keeps_its_store(comp
     assert files(folder(compressed)) == before
 
 
-def test_what_a_fork_in_the_renamed_database_needs_stays(path: Path) -> None:
+@pytest.mark.parametrize("to", ["old.db", "old/opencode.db"])
+def test_what_a_fork_in_the_moved_database_needs_stays(path: Path, to: str) -> None:
     """Its agent deleted the session that it is of."""
     run("compress", path)
     fork = forked(path)
     for table in ("message", "part", "session"):
         execute(path, f"DELETE FROM {table} WHERE {'id' if table == 'session' else 'session_id'} = ?", NAME)
-    path.rename(path.with_name("old.db"))
+    (path.parent / to).parent.mkdir(exist_ok=True)
+    path.rename(path.parent / to)
     before = {name: data for name, data in files(folder(path)).items() if NAME in name.name}
     assert f"{fork} refers to its originals" in said("forget", "--gone", "--yes", path.parent)
     assert before.items() <= files(folder(path)).items()

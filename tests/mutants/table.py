@@ -115,6 +115,7 @@ MUTANTS = (
     *_in("operations/database.py", _GONE)(
         ("a store goes whose session is in another database", "and opened.has(each.name)}", "and False}"),
         ("a store goes that an unreadable database needs", "if each.parent.parent == path.parent}", "if False}"),
+        ("databases are not searched for below a folder", "below[:] = sorted(set(below) - NEVER)", "below.clear()"),
         ("sessions are not searched for in agents' databases", "*table.databases()]", "]"),
         (
             "a database on a failing disk is gone",
@@ -124,7 +125,7 @@ MUTANTS = (
         ("stores are deleted through a link", "for each in (folder, folder / FOLDER):", "for each in (folder,):"),
         (
             "forks in a renamed database are not seen",
-            "in _databases_in(database.parent) if is_gone",
+            "in _databases_around([database.parent], named) if is_gone",
             "in [] if is_gone",
         ),
         (
@@ -793,6 +794,17 @@ MUTANTS = (
             "who lost the key has lost the stores",
             "*(ours or layout.all_stores(path, backups))",
             "*ours",
+        ),
+    ),
+    *_in(
+        "pipeline/relatives.py",
+        "tests/attacks/test_originals_of_the_family.py::test_forget_keeps_what_a_session_needs_that_names_none",
+    )(
+        ("only relatives need originals", "needy.union(kin_of(session, ids))", "set(kin_of(session, ids))"),
+        (
+            "no session in another folder needs originals",
+            "for index in left_in for each",
+            "for index in left_in[:1] for each",
         ),
     ),
     *_in(
