@@ -161,7 +161,7 @@ def _weight(session: Path, policy: Policy) -> tuple[float, int]:
         found = all_stores(place, backups_of(place, policy))
         files = [place] if os.path.lexists(place) else [each.journal for each in found]
         changed = max((status.st_mtime for status in map(status_of, files) if status), default=0)
-        return changed, sum(map(reading.size_of_store, found))
+        return changed, sum(each.size for each in found)
     return 0, 0
 
 
@@ -382,7 +382,7 @@ def _forget_open(
     going = recover.removable(session)
     emptied: Sequence[Path] = ()
     kept = [each for each in session.left_over.links if each not in going]
-    size = reading.size_of_names([*going, *torn]) + sum(reading.size_of_store(one) for one, _ in known)
+    size = reading.size_of_names([*going, *torn]) + sum(one.size for one, _ in known)
     if not dry_run:
         emptied = session.pointers.forget(_forgotten(session, known, lost))
         for path in torn:
@@ -431,7 +431,7 @@ def _forget_gone(
         there, torn = with_drafts(path, backups_of(path, policy))
         left = [*torn, *remains]
         places = [*(each for each in there if each != store), store]
-        size = sum(map(reading.size_of_store, places)) + sum(each.lstat().st_size for each in left)
+        size = sum(each.size for each in places) + sum(each.lstat().st_size for each in left)
     from sessioncompress.operations.packed import way_back
 
     back = way_back(path)

@@ -301,7 +301,7 @@ def _take_out(each: Packed, head: ToPack) -> None:
 
 def stats_of(head: ToPack, archive: str, status: str) -> PackStats:
     """Return the statistics of a session that is, or would be, in an archive."""
-    store = reading.size_of_store(store_in(head.path))
+    store = store_in(head.path).size
     shown, others = str(head.found.path), tuple(map(str, head.others))
     return PackStats(
         shown, head.form.name, head.name.project, head.title, head.size + store, archive, status, store, others

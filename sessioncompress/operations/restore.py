@@ -200,12 +200,12 @@ class Restoring:
             written = [*map(LineRecord.encode, forms), *map(CheckpointRecord.encode, taken)]
             records = sealed(written, readable(run, journal), journal, lengths.journal)
             size = sink.commit(records if self.journal.runs else [])
-        store = reading.size_of_store(self.store)
+        store = self.store.size
         return replace(stats, size_after=size, lines_restored=changed, checkpoints_removed=len(taken), store_size=store)
 
     def stats(self, status: Status, reason: str) -> RestoreStats:
         """Return statistics of the session before any change."""
-        size, store = self.session.size, reading.size_of_store(self.store)
+        size, store = self.session.size, self.store.size
         path, elsewhere = str(self.session.path), not self.journal.is_ours
         return RestoreStats(path, status, reason, self.run, size, size, store_size=store, made_elsewhere=elsewhere)
 

@@ -456,7 +456,7 @@ def inspect_open(stored: reading.Stored, policy: Policy) -> Inspected:
         path=str(session.path),
         format=known.form.name,
         size=session.size,
-        store_size=reading.size_of_store(stored.store),
+        store_size=stored.store.size,
         lines=len(known.survey.lines),
         turns=turns_of(known.survey),
         summary_count=sum(role is Role.CHECKPOINT for role in view.lines.roles),

@@ -43,7 +43,7 @@ from sessioncompress.store import disk
 from sessioncompress.store import journal as journals
 from sessioncompress.store.damage import judging
 from sessioncompress.store.journal import CR_LF, LF, Journal, convert_back
-from sessioncompress.store.layout import Store, begins_with, is_archive, real_place, size_of, store_of
+from sessioncompress.store.layout import Store, begins_with, is_archive, real_place, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
 from sessioncompress.store.originals import FRAME_MAGIC
 from sessioncompress.store.records import LineRecord
@@ -351,11 +351,6 @@ class Known(Stored, frozen=True):
             found[number] = start, size + len(raw)
             position += len(raw)
         return [found[number] for number in range(len(sizes))]
-
-
-def size_of_store(store: Store) -> int:
-    """Return a store's size in bytes."""
-    return sum(size_of(path) or 0 for path in (store.originals, store.journal))
 
 
 def size_of_names(paths: Iterable[Path]) -> int:

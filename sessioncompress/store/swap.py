@@ -22,8 +22,8 @@ from sessioncompress.store.late_links import NO_DRAFT, LateLink, current_state, 
 from sessioncompress.store.layout import FOLDER, status_of
 from sessioncompress.store.lock import OpenForWriting, OpenSession, lock, open_file, wait_until_free
 
-_HELD = 4 * disk.BUFFER
-"""Bytes held in memory until the run is known to pay. Most sessions are smaller."""
+HELD = 4 * disk.BUFFER
+"""Bytes of a file held in memory until the run is known to pay. Most sessions are smaller."""
 
 
 class Draft:
@@ -50,7 +50,7 @@ class Draft:
         self._pending.append(data)
         self._pending_size += len(data)
         self.size += len(data)
-        if self._pending_size >= (_HELD if self.fd < 0 else disk.BUFFER):
+        if self._pending_size >= (HELD if self.fd < 0 else disk.BUFFER):
             self._write_pending()
 
     def check(self) -> None:

@@ -307,7 +307,7 @@ MUTANTS = (
 """,
         ),
         ("the journal is certain before the originals are", "        self._originals.sync()\n", ""),
-        ("originals are on disk before the run is known to pay", "if self.held > _HELD:", "if True:"),
+        ("originals are on disk before the run is known to pay", "if self.held > HELD:", "if True:"),
         (
             "originals are on disk before there is a journal",
             "        if self._before is not None:\n            self._before.open()\n",
@@ -328,7 +328,7 @@ MUTANTS = (
     *_in("store/swap.py", _COMMIT)(
         (
             "a draft is on disk before it is known to pay",
-            "if self._pending_size >= (_HELD if self.fd < 0 else disk.BUFFER):",
+            "if self._pending_size >= (HELD if self.fd < 0 else disk.BUFFER):",
             "if True:",
         ),
         ("old metadata is lost", "                disk.copy_metadata(session.fd, draft.fd, newest=newest)\n", ""),
