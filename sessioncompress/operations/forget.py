@@ -268,7 +268,7 @@ def forget_session(
                 for each in pack.sessions() if isinstance(pack, Pack) and pack.is_certain else ():
                     if each.entry.content in contents and not each.is_waiting:
                         packing.write_anew(each)
-    size = sum(map(packing.share_of, copies))
+    size = sum(each.archived_size for each in copies)
     return replace(done, bytes_deleted=done.bytes_deleted + size, packs=len(copies), packs_kept=kept)
 
 

@@ -236,7 +236,7 @@ def overview(measured: Iterable[Measured]) -> Overview:
 def packed_rows(packed: Iterable[Packed]) -> tuple[Row, ...]:
     """Total packed sessions by project, largest first."""
     named = ((printed(each.entry.project) if each.entry.project else "unknown", each) for each in packed)
-    return _largest(Row(name, 1, each.entry.size, 0, round(each.share)) for name, each in named)
+    return _largest(Row(name, 1, each.entry.size, 0, each.packed_size) for name, each in named)
 
 
 def summed(name: str, rows: Iterable[Row]) -> Row:

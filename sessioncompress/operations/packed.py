@@ -449,7 +449,7 @@ def listed_packed(selection: Selection) -> Iterator[Outcome[ListedSession]]:
             could_save=0,
             reason=f"packed in {each.pack.archive}",
             packed=True,
-            packed_size=round(each.share),
+            packed_size=each.packed_size,
             title=each.entry.title,
             made_elsewhere=not each.pack.is_certain,
         )
