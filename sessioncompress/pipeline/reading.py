@@ -45,7 +45,7 @@ from sessioncompress.store.damage import judging
 from sessioncompress.store.journal import CR_LF, LF, Journal, convert_back
 from sessioncompress.store.layout import Store, begins_with, is_archive, real_place, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
-from sessioncompress.store.originals import FRAME_MAGIC
+from sessioncompress.store.originals import FRAME_MAGIC, OriginalsReader
 from sessioncompress.store.records import LineRecord
 from sessioncompress.store.recover import brought_home, check, recover
 
@@ -271,6 +271,18 @@ def original_in(raw: bytes, digest: bytes, row: int | None, journal: Journal) ->
     if newest is None and not raw.endswith(b"\n"):
         newest = journal.original(sha256(raw + b"\n").digest())
     return newest
+
+
+def as_written(raw: bytes, record: LineRecord | None, originals: OriginalsReader) -> bytes:
+    """Return a line as its agent wrote it: the original, if its record has one, with an LF if the line has one.
+
+    Raises Unreadable.
+    """
+    if record is None or record.place is None:
+        return raw
+    original = originals.line(record.place, record.sha256)
+    # The message was on a line of its own then, and may be one of several now.
+    return original if raw.endswith(b"\n") else original.removesuffix(b"\n")
 
 
 class Matched(NamedTuple):
