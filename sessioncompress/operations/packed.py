@@ -329,7 +329,7 @@ def _bring(each: Packed, reader: PackReader | None) -> UnpackStats:
 
 def _refuse_unless_session(path: Path) -> None:
     with open_session(path, writing=False) as session:
-        if rollouts.is_packed(session):
+        if rollouts.is_zipped(session):
             rollouts.read(session)
         else:
             reading.refuse_unless_session(session)
