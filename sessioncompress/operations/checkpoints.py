@@ -114,7 +114,7 @@ class LineDigests:
 
     def _whole(self, raw: bytes) -> str:
         # A line that sets messages consists of several pieces.
-        parts = list(jsonl.with_updates([(0, raw, True)])) if raw.startswith(b'{"$set"') else []
+        parts = list(jsonl.with_updates([(0, raw, True)]))
         if len(parts) <= 1:
             return sha256(raw).hexdigest()
         with self._originals:

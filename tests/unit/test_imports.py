@@ -59,7 +59,7 @@ AGENT_KEYS = frozenset(
         *("toolResult", "toolCall", "toolCallId", "thinkingSignature", "textSignature", "thoughtSignature"),
         *("providerPayload", "partialJson", "parentId", "firstKeptEntryId", "customType", "mimeType", "isError"),
         *("call_id", "function_call", "event_msg", "response_item", "replacement_history", "input_image"),
-        "image_url",
+        *("image_url", "$set"),
     }
 )
 
@@ -211,13 +211,16 @@ def modes(node: ast.Call) -> list[str]:
 
 @pytest.mark.parametrize("module", [module for module in MODULES if not module.startswith("formats.")])
 def test_only_the_formats_know_the_agents_keys(module: str) -> None:
-    """A new agent is one file and one line of a table."""
+    """A new agent is one file and one line of a table; a line of updates is cut before its agent is known."""
     found = {
-        f"line {node.lineno}: {node.value!r}"
+        key
         for node in ast.walk(tree(module))
-        if isinstance(node, ast.Constant) and node.value in AGENT_KEYS | {key.encode() for key in AGENT_KEYS}
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
+        for text in [node.value if isinstance(node.value, str) else node.value.decode(errors="replace")]
+        for key in AGENT_KEYS
+        if text == key or f'"{key}"' in text
     }
-    assert found == set()
+    assert found == ({"$set"} if module == "core.jsonl" else set())
 
 
 def test_a_run_with_nothing_to_do_imports_little() -> None:
