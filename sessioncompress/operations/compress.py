@@ -14,7 +14,7 @@ from sessioncompress.compressors.base import Ours
 from sessioncompress.core import text
 from sessioncompress.errors import FileFailed, Refused
 from sessioncompress.formats import table
-from sessioncompress.operations import log
+from sessioncompress.operations import log, reasons
 from sessioncompress.operations.history import written_by
 from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.reading import Known, Stored
@@ -151,7 +151,7 @@ def _refuse_if_older(known: Known) -> None:
             "Put that store in place of this one first, which it contains. If there is none, undo the edit; or restore "
             "the session and forget its store, which loses the originals of these lines."
         )
-        raise Refused(text.older(number), where=known.session.path, remedy=remedy)
+        raise Refused(reasons.older(number), where=known.session.path, remedy=remedy)
 
 
 def _out_of_reach(journal: Journal, path: Path) -> int:

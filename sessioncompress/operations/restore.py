@@ -16,9 +16,10 @@ from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.jsonl import parse_any, pieces_of
 from sessioncompress.core.marker import HEAD
 from sessioncompress.core.model import Role
-from sessioncompress.core.text import counted, joined, not_there, strangers
+from sessioncompress.core.text import counted, joined
 from sessioncompress.errors import Damaged, Refused, SessionCompressError, Unreadable, UsageError
 from sessioncompress.formats.base import Format
+from sessioncompress.operations import reasons
 from sessioncompress.operations.checkpoints import (
     WithoutCheckpoints,
     before_all,
@@ -255,21 +256,21 @@ class _Exactly(Restoring):
         if inexact:
             # The runs stay in place, because part of their work could not be undone.
             self.command = RunKind.RESTORE_MARKERS
-        changed = text.CHANGED_SINCE if since.was_changed and not (inexact or since.gone) else ""
+        changed = reasons.CHANGED_SINCE if since.was_changed and not (inexact or since.gone) else ""
         in_merge = "it still has git's conflict markers" if reading.line_in_merge(session) else ""
         unknown = has_unknown_summary(session, journal)
         summary = "it has a summary that compact wrote, which its store does not know: that stays" if unknown else ""
         copied = "" if before.altered else before.copied
         markers = self._markers(since)
-        said = joined(inexact, not_there(since.gone), changed, in_merge, copied, summary, markers)
+        said = joined(inexact, reasons.not_there(since.gone), changed, in_merge, copied, summary, markers)
         if not swaps and not before.taken:
-            none = text.ALREADY_BUT if markers or copied else text.ALREADY
+            none = reasons.ALREADY_BUT if markers or copied else reasons.ALREADY
             none = "nothing more can be restored" if inexact else none
             none = none if runs is None else f"nothing that the run {self.run} did is left in it"
             known = others.known(before.pieces()) if runs is None else {}
             if any(known.values()):
                 # No marker names what a summary of another store removed, so only that store helps.
-                refuse_if_compacted(self.stored, text.elsewhere(known, way=""))
+                refuse_if_compacted(self.stored, reasons.elsewhere(known, way=""))
             done = self.stats(Status.UNCHANGED, none)
         else:
             self._refuse_if_less(before)
@@ -277,7 +278,7 @@ class _Exactly(Restoring):
             done = self.write(self._lines(before, swaps, others), len(swaps), undoes=undoes, before=before)
             known = others.known()
         # Even if these runs are undone, a run recorded in another store may not be.
-        elsewhere = text.elsewhere(known)
+        elsewhere = reasons.elsewhere(known)
         return replace(
             done,
             reason=joined(done.reason, elsewhere, said),
@@ -364,10 +365,10 @@ class _Exactly(Restoring):
         # In lines that another user's journal knows, every marker counts as unknown.
         unknown = standing if journal.is_ours else relatives.strangers_of(session, journal)
         which = "in changed lines" if since.changed else "that the agent copied"
-        copies = text.staying(sum(each.key in journal for each in unknown), which)
+        copies = reasons.staying(sum(each.key in journal for each in unknown), which)
         copies += ", for good: copy the session first" if copies and since.changed else ""
-        of_relatives = text.staying(len(marked) - len(left), "whose originals are in a relative's store")
-        return joined(copies, of_relatives, strangers(len(left)))
+        of_relatives = reasons.staying(len(marked) - len(left), "whose originals are in a relative's store")
+        return joined(copies, of_relatives, reasons.strangers(len(left)))
 
     def _of_runs(self, runs: frozenset[int], found: RewrittenLines, since: Since) -> Mapping[int, LineRecord]:
         """Map rewritten lines to their content before these runs. Raises Refused if later runs interfere."""
@@ -461,7 +462,7 @@ class _FromMarkers(Restoring):
             inexact = back.inexact(since)
             known = (str(store.originals), str(session.path))
             notes = [f"{each.where}: {each.what}" for each in failed if each.where not in known]
-            rest = joined(not_there(since.gone), *notes, strangers(len(left)))
+            rest = joined(reasons.not_there(since.gone), *notes, reasons.strangers(len(left)))
             is_exact = not (stays or inexact)
             if back.lines:
                 reason = joined(*stores.told_of(back), stays, inexact, rest)
@@ -473,8 +474,8 @@ class _FromMarkers(Restoring):
             raise failed[0]
         nothing = f"it has nothing that can be put back{': the session is not exact' if inexact else ''}"
         if is_own and is_exact:
-            nothing = text.ALREADY_BUT if left else text.ALREADY
-        nothing = nothing if back.sources else text.NONE_STORED
+            nothing = reasons.ALREADY_BUT if left else reasons.ALREADY
+        nothing = nothing if back.sources else reasons.NONE_STORED
         reason = joined(nothing, told_of(since.changed), stays, rest)
         return replace(self.stats(Status.UNCHANGED, reason), exact=is_exact)
 
