@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from sessioncompress.core.jsonl import pieces_of
 from sessioncompress.errors import Damaged, NotASession, Refused, SessionCompressError, UsageError, failed, failing
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.discover import discover, is_missing
+from sessioncompress.pipeline.discover import Found, discover, is_missing
 from sessioncompress.pipeline.relatives import (
     State,
     Stranger,
@@ -228,6 +228,42 @@ def _moved(places: Mapping[Path, Path], policy_of: Callable[[Path], Policy], nam
     packed += (each for each in packed_anywhere() if isinstance(each, Packed))
     there |= {each.entry.id: f"{each.shown}, which is packed," for each in packed if each.is_packed}
     return {path: f"{_MISSING}, and {there[name]} has its id; {_ANYWAY}" for name, path in ids if name in there}
+
+
+def forget_found(
+    found: Found, path: Path, policy: Policy, among: Mapping[str, set[str]], *, only: Only, dry_run: bool
+) -> ForgetStats:
+    """Do as forget_session(), and delete what a session in a database has besides: its events and its outputs.
+
+    `path` is where its lines are, and `among` what named_in() found in its database.
+    """
+    remote, size, number, outputs = found.remote, 0, 0, 0
+    forgetting = partial(forget_session, path, policy, only=only)
+    if remote is not None:
+        from sessioncompress.operations.database import forks_of
+
+        forgetting = partial(forgetting, others=partial(forks_of, remote, among))
+    try:
+        stats = forgetting(dry_run=True)
+    except UsageError:
+        # A session missing from its database may have left only events.
+        if remote is None:
+            raise
+        stats = ForgetStats(str(path), gone=True)
+    if remote is not None and not stats.kept:
+        from sessioncompress.operations.database import forget_events, forget_outputs, will_forget
+
+        size, number = forget_events(remote, unneeded=only.unneeded, dry_run=True)
+        if not dry_run and (size or stats.bytes_deleted):
+            will_forget(remote)
+            forget_events(remote, unneeded=only.unneeded, dry_run=False)
+        whole, outputs = forget_outputs(remote, among, dry_run=dry_run)
+        size += whole
+    if stats.bytes_deleted and not dry_run:
+        stats = forgetting()
+    lost = 0 if only.unneeded else number
+    sums = {"bytes_deleted": size, "originals": number, "originals_lost": lost, "outputs": outputs}
+    return replace(stats, **{key: getattr(stats, key) + more for key, more in sums.items()})
 
 
 def forget_session(
