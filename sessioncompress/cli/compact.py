@@ -19,7 +19,7 @@ import click
 
 from sessioncompress.checkpoints.story import as_goal
 from sessioncompress.cli import options, output, summarizing
-from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
+from sessioncompress.cli.frame import Done, Job, SessionCommand, Words
 from sessioncompress.cli.tables import echo_wrapped, file_line
 from sessioncompress.core import text
 from sessioncompress.core.checkpoint import EXTRACTIVE
@@ -90,8 +90,8 @@ class Compact(SessionCommand[CompactStats]):
     notes = output.tell_of_others
 
     @staticmethod
-    def work(each: Each, **how: Any) -> CompactStats:
-        return compact_session(each.path, each.policy, dry_run=each.dry_run, named=each.found.named, **how)
+    def work(job: Job, **how: Any) -> CompactStats:
+        return compact_session(job.path, job.policy, dry_run=job.dry_run, named=job.found.named, **how)
 
     def refuse(self) -> None:
         given = self.given

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sessioncompress.cli import options, output, tables
-from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
+from sessioncompress.cli.frame import Done, Job, SessionCommand, Words
 from sessioncompress.core import text
 from sessioncompress.core.text import kb, less, printable
 from sessioncompress.errors import SessionCompressError
@@ -67,10 +67,10 @@ class Compress(SessionCommand[CompressionStats]):
     hands = ("force", "form")
 
     @staticmethod
-    def work(each: Each, **how: Any) -> CompressionStats:
+    def work(job: Job, **how: Any) -> CompressionStats:
         from sessioncompress.operations.compress import compress_session
 
-        return compress_session(each.path, each.policy, dry_run=each.dry_run, named=each.found.named, **how)
+        return compress_session(job.path, job.policy, dry_run=job.dry_run, named=job.found.named, **how)
 
     def on_database(self, path: Path, rows: Sequence[Found]) -> DatabaseStats | None:
         from sessioncompress.operations.database import take_events

@@ -13,7 +13,7 @@ import click
 from msgspec.structs import replace
 
 from sessioncompress.cli import options, output
-from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
+from sessioncompress.cli.frame import Done, Job, SessionCommand, Words
 from sessioncompress.cli.tables import echo_wrapped, is_seen, shown, wrapped
 from sessioncompress.core import process
 from sessioncompress.core.text import counted, kb
@@ -56,9 +56,9 @@ class Forget(SessionCommand[ForgetStats]):
     keeps = ("gone", "unneeded", "max_size")
 
     @staticmethod
-    def work(each: Each, deletes: bool, only: Only, named: Mapping[Path, Mapping[str, set[str]]]) -> ForgetStats:
-        among = named.get(each.found.path.parent, {})
-        return forget_found(each.found, each.path, each.policy, among, only=only, dry_run=not deletes)
+    def work(job: Job, deletes: bool, only: Only, named: Mapping[Path, Mapping[str, set[str]]]) -> ForgetStats:
+        among = named.get(job.found.path.parent, {})
+        return forget_found(job.found, job.path, job.policy, among, only=only, dry_run=not deletes)
 
     def on_database(self, path: Path, rows: Sequence[Found]) -> DatabaseStats | None:
         from sessioncompress.operations.database import is_due, rewritten

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.cli.frame import Done, Each, SessionCommand
+from sessioncompress.cli.frame import Done, Job, SessionCommand
 from sessioncompress.cli.tables import cut, echo_wrapped, is_seen, pasted, titled, width
 from sessioncompress.core.text import age, counted, printable, quote, written_time
 from sessioncompress.operations.search import Hit, SearchStats, search_session
@@ -34,8 +34,8 @@ class Search(SessionCommand[SearchStats]):
     """True if one of them was in an original."""
 
     @staticmethod
-    def work(each: Each, text: str) -> SearchStats:
-        return search_session(each.path, text, each.policy, packed=each.packed)
+    def work(job: Job, text: str) -> SearchStats:
+        return search_session(job.path, text, job.policy, packed=job.packed)
 
     def refuse(self) -> None:
         if not self.given.text:

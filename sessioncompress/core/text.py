@@ -225,9 +225,9 @@ def age(since: float) -> str:
 CHARACTERS_PER_TOKEN = 4
 
 
-def estimate(characters: int, each: float = CHARACTERS_PER_TOKEN) -> int:
-    """Estimate the tokens in this many characters, rounded up; `each` is the number of characters per token."""
-    return ceil(characters / each)
+def estimate(characters: int, per_token: float = CHARACTERS_PER_TOKEN) -> int:
+    """Estimate the tokens in this many characters, rounded up, at `per_token` characters a token."""
+    return ceil(characters / per_token)
 
 
 def joined(*reasons: str) -> str:

@@ -351,7 +351,7 @@ class _Compaction:
     def _unchanged(self, reason: str = "") -> CompactStats:
         session, runs = self._session, self._session.known.journal.runs
         read, run = session.read, runs[-1] if runs else None
-        size, tokens = session.session.size, tokens_of(read, session.each)
+        size, tokens = session.session.size, tokens_of(read, session.per_token)
         messages = messages_of(read, frozenset(for_the_model(read)))
         since = None if run is None or run.restored else EVERY[noted(run, LINES) :]
         return CompactStats(
@@ -370,7 +370,7 @@ class _Compaction:
             multiplier=session.policy.budget.frequency_multiplier,
             thresholds=log.thresholds_of(session.policy, _THRESHOLDS),
             trigger=self._budget.reason if self._budget else MANUAL,
-            tokens_since=None if since is None else tokens_of(read, session.each, since),
+            tokens_since=None if since is None else tokens_of(read, session.per_token, since),
             messages_since=None if since is None else messages_of(read, since),
         )
 

@@ -54,7 +54,7 @@ class Opened:
         self.session, self.form, self.read = known.session, known.form, known.survey
         self.where = str(known.session.path)
         self._journal = known.journal
-        self.each = characters_per_token(known.newest.model)
+        self.per_token = characters_per_token(known.newest.model)
         """Characters per token in reports; the policy's numbers assume four."""
 
     def refused(self, what: str, remedy: str, line: int | None = None) -> Refused:

@@ -217,8 +217,7 @@ def judged(
     is_stale = newest is not None and (found.behind is None or not is_since(newest, run))
     recorded = newest.usage.context if newest and newest.usage else None
     model = next((each.model for each in reversed(found.answers) if each.model), "")
-    each = characters_per_token(model)
-    estimated = tokens_of(read, each)
+    estimated = tokens_of(read, characters_per_token(model))
     limits = limits_of(model, policy.budget.models)
     source = "policy" if limits in policy.budget.models else "fallback" if limits.pattern == ANY else "table"
     if source != "policy" and (window := next((each.window for each in reversed(found.answers) if each.window), 0)):

@@ -108,7 +108,7 @@ class Run:
         self._asked = asked
         self._policy = policy
         self._where = str(known.session.path)
-        self._each = characters_per_token(self._known.newest.model)
+        self._per_token = characters_per_token(self._known.newest.model)
         """Characters per token."""
         self._ours = Ours((self._journal,))
         self._strangers = self._strange_calls = 0
@@ -258,8 +258,8 @@ class Run:
             **summary.replaced(applied.counts),
             tool_results_cleared=applied.cleared,
             redundancies_eliminated=applied.redundancies,
-            tokens_after=tokens_of(view.survey._replace(lines=applied.lines), self._each),
-            tokens_uncached=summary.uncached(view, attempt.plan, applied, self._each),
+            tokens_after=tokens_of(view.survey._replace(lines=applied.lines), self._per_token),
+            tokens_uncached=summary.uncached(view, attempt.plan, applied, self._per_token),
             removed_bytes=applied.removed,
             lines_changed=len(applied.changed),
             messages_changed=messages_of(view.survey, frozenset(applied.changed)),
@@ -286,7 +286,7 @@ class Run:
         markers, in_calls = summary.imitated(found, view.ours)
         # In calls, only markers newer than the journal count.
         older = summary.noted(journal.runs[0], UNKNOWN_IN_CALLS) if journal.runs else self._strange_calls
-        tokens = tokens_of(found, self._each)
+        tokens = tokens_of(found, self._per_token)
         removable, protected = in_question(view, range(len(view.lines)))
         return CompressionStats(
             self._where,
