@@ -25,7 +25,7 @@ from sessioncompress.core import text
 from sessioncompress.core.checkpoint import EXTRACTIVE
 from sessioncompress.core.text import counted, less, printable
 from sessioncompress.errors import SessionCompressError, UsageError
-from sessioncompress.operations.compact import CompactStats, compact_session, not_due, refuse_size
+from sessioncompress.operations.compact import CompactStats, compact_session, refuse_size, why_unchanged
 from sessioncompress.operations.goals import Goal, GoalSource, Method, question, set_keys
 from sessioncompress.operations.sessions import Session
 from sessioncompress.operations.wording import compact_line, sending
@@ -123,7 +123,7 @@ class Compact(SessionCommand[CompactStats]):
         policy = options.policy_of(session, self.policies)
         reason = "" if policy.enabled else SWITCHED_OFF
         if session.remote is None:
-            reason = reason or not_due(session.path, policy, again=not self._goal_for(session).chooses_cut)
+            reason = reason or why_unchanged(session.path, policy, again=not self._goal_for(session).chooses_cut)
         return None if reason else 0
 
     def _goal_for(self, found: Found) -> Goal:

@@ -91,7 +91,7 @@ class Compress(SessionCommand[CompressionStats]):
                 self.titles[each.shown] = tables.titled(each.title, folder if has_several else "")
         return super().over(found)
 
-    def settled(self, found: Found, policy: Policy) -> CompressionStats | None:
+    def at_once(self, found: Found, policy: Policy) -> CompressionStats | None:
         if found.remote is None:
             skipped = triage.skip(found.path, policy, force=self.given.force)
         else:
@@ -105,9 +105,9 @@ class Compress(SessionCommand[CompressionStats]):
 
     def frees(self, session: Session) -> int | None:
         policy = options.policy_of(session, self.policies)
-        from sessioncompress.operations.sessions import not_due
+        from sessioncompress.operations.sessions import file_and_reason
 
-        path, reason = not_due(session, policy, force=self.given.force)
+        path, reason = file_and_reason(session, policy, force=self.given.force)
         return None if reason else triage.estimate(path, session.agent, session.size, policy)
 
     def undo(self, found: Sequence[Found]) -> str:

@@ -80,7 +80,7 @@ class Forget(SessionCommand[ForgetStats]):
         if self.chosen.as_json and not (self.chosen.yes or self.chosen.dry_run):
             raise click.UsageError("--json cannot ask: use --yes or --dry-run with it")
 
-    def settled(self, found: Found, policy: Policy) -> ForgetStats | None:
+    def at_once(self, found: Found, policy: Policy) -> ForgetStats | None:
         if (kept := self.kept.get(found.path)) is None:
             return None
         return ForgetStats(str(found.path), gone=not os.path.lexists(found.path), kept=kept)

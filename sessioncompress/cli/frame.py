@@ -194,7 +194,7 @@ class SessionCommand(Generic[S]):
         """Return the keyword arguments of `work`: the options, and what the command adds."""
         return self.handed
 
-    def settled(self, found: Found, policy: Policy) -> S | None:
+    def at_once(self, found: Found, policy: Policy) -> S | None:
         """Return the result of a session that needs no work, or None."""
         return None
 
@@ -296,8 +296,8 @@ class SessionCommand(Generic[S]):
                 self.rows_in.setdefault(one.path.parent, []).append(one)
             if self.compresses and writes and policy.commit_originals:
                 options.show_originals(one.path, policy)
-            if (settled := self.settled(one, policy)) is not None:
-                return settled
+            if (result := self.at_once(one, policy)) is not None:
+                return result
             job = Job(one, one.path, policy, chosen.rehearses)
             work = partial(self.work, **self.handed_to(one))
             if one.remote is None:

@@ -379,7 +379,7 @@ class History(SessionCommand[_Runs]):
     hands = ()
     all_with = None
 
-    def settled(self, found: Found, policy: Policy) -> _Runs:
+    def at_once(self, found: Found, policy: Policy) -> _Runs:
         runs = runs_of(found, policy)
         if found.named and not runs and found.remote is None:
             with open_session(found.path, writing=False) as session:

@@ -175,7 +175,7 @@ class Sessions(SessionCommand[ListedSession]):
         assert isinstance(job.found, lists.Session)
         return lists.listed(replace(job.found, path=job.path), job.policy, counts=True)
 
-    def settled(self, found: Found, policy: Policy) -> ListedSession | None:
+    def at_once(self, found: Found, policy: Policy) -> ListedSession | None:
         assert isinstance(found, lists.Session)
         return None if self.given.savings else lists.listed(found, policy, counts=False)
 

@@ -132,7 +132,7 @@ def compact_session(
     return replace(stats, warning=warning)
 
 
-def not_due(path: Path, policy: Policy, *, again: bool) -> str:
+def why_unchanged(path: Path, policy: Policy, *, again: bool) -> str:
     """Return why compact_session() leaves a session unchanged, if that is known without reading it all; else empty.
 
     `again` means that one compacted before may be cut again. Raises FileFailed.
@@ -192,7 +192,7 @@ class _Compaction:
         if (done := written_by(session.run_id, RunKind.COMPACT, session.store.journal)) is not None:
             before, status = session.session.size + done.saved, Status.COMPACTED
             return replace(self._unchanged(TOLD_AGAIN), status=status, size_before=before, run=session.run_id)
-        if reason := triage.may_be_cached(session.session.stat, session.policy) or _not_due(self._budget):
+        if reason := triage.may_be_cached(session.session.stat, session.policy) or _why_no_summary(self._budget):
             return replace(self._unchanged(reason), status=Status.SKIPPED)
         self._goal = goals.found_in(session, self._goal)
         found = self._cut()
@@ -375,7 +375,7 @@ class _Compaction:
         )
 
 
-def _not_due(budget: BudgetStats | None) -> str:
+def _why_no_summary(budget: BudgetStats | None) -> str:
     """Return why a budget asks for no summary; empty if it does, or without a budget."""
     if budget is None or budget.decision == Action.COMPACT:
         return ""

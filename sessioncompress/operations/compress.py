@@ -18,7 +18,7 @@ from sessioncompress.operations import log, reasons
 from sessioncompress.operations.history import written_by
 from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.reading import Known, Stored
-from sessioncompress.pipeline.run import Run, RunOptions, is_judged, not_due, with_pruning
+from sessioncompress.pipeline.run import Run, RunOptions, is_judged, status_left, with_pruning
 from sessioncompress.pipeline.stats import BudgetStats, CompressionStats, Status, to_json
 from sessioncompress.pipeline.summary import imitated
 from sessioncompress.policy.model import BALANCED, Budget, Policy, Rule
@@ -105,7 +105,7 @@ def judge_open(known: Known, policy: Policy, *, to_compact: bool = False) -> Bud
     path, found = known.session.path, known.session.stat
     settled = ""
     if not known.session.forced and not has_leftovers(path):
-        settled = triage.settled(path, policy, found, turns_counted=True)
+        settled = triage.why_settled(path, policy, found, turns_counted=True)
     # With this rule, a run prunes only if the policy does.
     prunes = policy.prune.enabled or not (to_compact and policy.budget.rule is Rule.DELIBERATE)
 
@@ -173,8 +173,8 @@ def _compress_known(known: Known, asked: RunOptions) -> CompressionStats:
         budget = judged(known, asked.policy, partial(_run_saves, known, asked.policy, prunes=True))
     policy = with_pruning(asked.policy, budget)
     run = Run(known, asked, policy)
-    if settled := not_due(known, asked.policy, budget, force=asked.force):
-        stats = run.left_alone(*settled)
+    if status := status_left(known, asked.policy, budget, force=asked.force):
+        stats = run.left_alone(*status)
     else:
         stats = run.compress()
         if policy is not asked.policy and not stats.is_smaller:

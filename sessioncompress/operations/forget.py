@@ -233,7 +233,7 @@ def _moved(places: Mapping[Path, Path], policy_of: Callable[[Path], Policy], nam
 def forget_found(
     found: Found, path: Path, policy: Policy, among: Mapping[str, set[str]], *, only: Only, dry_run: bool
 ) -> ForgetStats:
-    """Do as forget_session(), and delete what a session in a database has besides: its events and its outputs.
+    """Do as forget_session(), and delete what else a session in a database has: its events and its outputs.
 
     `path` is where its lines are, and `among` what named_in() found in its database.
     """

@@ -251,11 +251,11 @@ class ListedSession(Struct, frozen=True, rename="camel"):
     estimate: int = field(default=0, name="couldSaveEstimate")
 
 
-def not_due(session: Session, policy: Policy, *, force: bool) -> tuple[Path, str]:
+def file_and_reason(session: Session, policy: Policy, *, force: bool) -> tuple[Path, str]:
     """Return the file that a session's store belongs to, and the reason if nothing is due in it, else empty."""
     if session.remote is not None:
         return lines_of(session.path), triage.too_small(session.size, policy, force=force)
-    return session.path, (triage.not_due(session.path, policy, force=force) or ("", ""))[1]
+    return session.path, (triage.status_unopened(session.path, policy, force=force) or ("", ""))[1]
 
 
 def listed(session: Session, policy: Policy, *, counts: bool) -> ListedSession:
@@ -266,7 +266,7 @@ def listed(session: Session, policy: Policy, *, counts: bool) -> ListedSession:
         saves = max(would.original_size - would.compressed_size - would.store_added, 0) if would.is_smaller else 0
         reason = "" if would.is_smaller else would.reason
     else:
-        path, reason = not_due(session, policy, force=False)
+        path, reason = file_and_reason(session, policy, force=False)
         saves = 0 if reason else triage.estimate(path, session.agent, session.size, policy)
         reason = reason or ("" if saves else "little to save, or not estimated: --savings counts")
     journal = journals.load(store_at(real_place(path), policy).journal)

@@ -210,7 +210,7 @@ def judged(
     """Judge a session against its budget.
 
     `pruning_saves` returns how many tokens pruning would save the model; only some rules call it. `settled` is the
-    result of triage.settled(). With `to_compact`, decide whether a checkpoint is due.
+    result of triage.why_settled(). With `to_compact`, decide whether a checkpoint is due.
     """
     read, run, found = known.survey, known.journal.last_run, answers(known.survey)
     newest = next((each for each in reversed(found.answers) if each.usage), None)

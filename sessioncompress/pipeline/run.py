@@ -35,7 +35,7 @@ def is_judged(policy: Policy) -> bool:
     return policy.budget.rule is not Rule.SIZE or policy.log_file is not None
 
 
-def not_due(known: Known, policy: Policy, budget: BudgetStats | None, *, force: bool) -> tuple[Status, str] | None:
+def status_left(known: Known, policy: Policy, budget: BudgetStats | None, *, force: bool) -> tuple[Status, str] | None:
     """Return the status and reason if nothing is due in a session, else None. With `force`, it is always due."""
     if reason := triage.may_be_cached(known.session.stat, policy):
         return Status.SKIPPED, reason
@@ -52,7 +52,7 @@ def not_due(known: Known, policy: Policy, budget: BudgetStats | None, *, force: 
         return Status.SKIPPED, reason
     if force or known.session.forced is not None:
         return None
-    reason = triage.settled(known.session.path, policy, known.session.stat, turns_counted=True)
+    reason = triage.why_settled(known.session.path, policy, known.session.stat, turns_counted=True)
     return (Status.UNCHANGED, reason) if reason else None
 
 

@@ -536,7 +536,7 @@ MUTANTS = (
         ("a command is asked of a session that is left", "if not rehearsed.is_compacted:", "if False:"),
     ),
     *_in("operations/compact.py", _DUE)(
-        ("a session is compacted that is not due", "or _not_due(self._budget)", ""),
+        ("a session is compacted that is not due", "or _why_no_summary(self._budget)", ""),
     ),
     *_in("store/journal.py", _DUE)(
         (
