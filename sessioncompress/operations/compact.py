@@ -31,7 +31,7 @@ from sessioncompress.operations.user_commands import CANCELED, others_sum_up, su
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.relatives import strangers_of
 from sessioncompress.pipeline.stats import Action, BudgetStats, Status, Summarized, to_json
-from sessioncompress.pipeline.summary import LINES, noted, recorded_now
+from sessioncompress.pipeline.totals import LINES, noted, recorded_now
 from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
 from sessioncompress.store.layout import last_line, store_at
 from sessioncompress.store.records import RunKind, RunRecord, decode

@@ -20,7 +20,7 @@ from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.reading import Known, Stored
 from sessioncompress.pipeline.run import Run, RunOptions, is_judged, status_left, with_pruning
 from sessioncompress.pipeline.stats import BudgetStats, CompressionStats, Status, to_json
-from sessioncompress.pipeline.summary import imitated
+from sessioncompress.pipeline.totals import imitated
 from sessioncompress.policy.model import BALANCED, Budget, Policy, Rule
 from sessioncompress.store import git
 from sessioncompress.store.journal import Journal
@@ -124,7 +124,7 @@ def _run_saves(known: Known, policy: Policy, *, prunes: bool) -> int:
     return found.tokens_before - found.tokens_after
 
 
-def refuse_in_merge(known: Known) -> None:
+def refuse_conflicts(known: Known) -> None:
     """Raise Refused if the session has git conflict markers: a run would change what the user must compare."""
     if any(facts.conflict for facts in known.survey.lines.facts):
         reading.refuse_in_merge(known.session)
@@ -165,7 +165,7 @@ def _out_of_reach(journal: Journal, path: Path) -> int:
 
 
 def _compress_known(known: Known, asked: RunOptions) -> CompressionStats:
-    refuse_in_merge(known)
+    refuse_conflicts(known)
     budget = None
     if is_judged(asked.policy):
         from sessioncompress.pipeline.budget import judged

@@ -23,11 +23,11 @@ from sessioncompress.errors import Refused
 from sessioncompress.formats.base import HEAD_LINES, CannotCheckpoint, Entry
 from sessioncompress.formats.table import detect, head_of
 from sessioncompress.operations.checkpoints import Leaving, LineDigests
-from sessioncompress.operations.compress import refuse_in_merge
+from sessioncompress.operations.compress import refuse_conflicts
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.plan import broken
 from sessioncompress.pipeline.reading import Known
-from sessioncompress.pipeline.summary import LINES
+from sessioncompress.pipeline.totals import LINES
 from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import Policy, differences
 from sessioncompress.store.commit import Sink, sink_for
@@ -42,7 +42,7 @@ def opened(
     """Open a session for a summary, locked if `writing`. Raises SessionCompressError with the session unchanged."""
     with reading.opened_with_store(path, policy, writing=writing, adds=writing, form=form) as stored:
         known = reading.read_session(stored, named=named)
-        refuse_in_merge(known)
+        refuse_conflicts(known)
         yield Opened(known, policy, run_id or text.run_id(time.time()))
 
 

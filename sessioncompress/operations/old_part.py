@@ -24,7 +24,7 @@ from sessioncompress.core.model import Role
 from sessioncompress.errors import failing
 from sessioncompress.operations.draft import Opened
 from sessioncompress.pipeline.reading import as_written
-from sessioncompress.pipeline.summary import LINES, noted
+from sessioncompress.pipeline.totals import LINES, noted
 from sessioncompress.policy.model import Compact
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import CheckpointRecord

@@ -28,7 +28,7 @@ from sessioncompress.core.text import counted, printable, quote, utf8
 from sessioncompress.errors import NOTHING_DONE, IsALink, NotASession, SessionCompressError, UsageError, failing
 from sessioncompress.formats import table, values
 from sessioncompress.formats.base import Format, Head
-from sessioncompress.operations.compress import compress_session, judge_open, refuse_in_merge, rehearse, rehearse_open
+from sessioncompress.operations.compress import compress_session, judge_open, refuse_conflicts, rehearse, rehearse_open
 from sessioncompress.pipeline import reading, rollouts, triage
 from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, Search, discover, is_folder, is_younger
 from sessioncompress.pipeline.stats import Action, BudgetStats, CompressionStats, Status
@@ -492,7 +492,7 @@ def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         # A judgment needs no original, so the store is not checked.
         store = store_of(session.path, policy)
         known = reading.read_session(reading.Stored(session, store, journals.load(store.journal)))
-        refuse_in_merge(known)
+        refuse_conflicts(known)
         stats = judge_open(known, policy)
         if not policy.enabled:
             return replace(stats, decision=Action.NONE.value, reason=triage.SWITCHED_OFF)

@@ -25,7 +25,7 @@ from sessioncompress.core.text import KB
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.stats import Action, BudgetStats
-from sessioncompress.pipeline.summary import LINES, TURNS, is_since, noted
+from sessioncompress.pipeline.totals import LINES, TURNS, is_since, noted
 from sessioncompress.pipeline.usage import ANY, answers, characters_per_token, limits_of
 from sessioncompress.policy.model import Budget, Limits, Policy, Rule
 

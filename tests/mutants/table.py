@@ -186,7 +186,7 @@ MUTANTS = (
     ),
     # When a run acts, and how much it takes.
     *_in(
-        "pipeline/summary.py",
+        "pipeline/totals.py",
         "tests/properties/test_pruning.py::test_a_run_that_saves_the_model_too_little_writes_nothing",
     )(
         ("a run that prunes too little is written", "if saved >= least else", "if True else"),

@@ -1,4 +1,4 @@
-"""The numbers and messages that a run reports about a session."""
+"""The counts, totals and hints that a run reports about a session."""
 
 from __future__ import annotations
 
