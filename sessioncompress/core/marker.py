@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import re
 
-from sessioncompress.core.text import KB, MB
-
 PREFIX = "[[sessioncompress: "
 PREFIX_BYTES = PREFIX.encode()
 HEAD = "[Extracted by sessioncompress from "
@@ -49,6 +47,7 @@ _CUT = 2
 """Lines at both ends of a gap may be cut: they count as left out, but part of each is still there."""
 _LONGEST_NAME = 80
 _LEFT_OFF = "..."
+_KB = 1024
 
 
 def marker(what: str, ref: str | None, *, in_arguments: bool = False) -> str:
@@ -142,9 +141,11 @@ def left_out(lines: int, of_lines: int, size: int) -> str:
 
 def amount(size: int) -> str:
     """Write bytes in a readable unit: `812 bytes`, `18.6 KB`, `3.4 MB`."""
-    if size < KB:
+    if size < _KB:
         return f"{size} bytes"
-    return f"{size / KB:.1f} KB" if size < MB else f"{size / MB:.1f} MB"
+    if size < _KB * _KB:
+        return f"{size / _KB:.1f} KB"
+    return f"{size / (_KB * _KB):.1f} MB"
 
 
 def name(text: str) -> str:
