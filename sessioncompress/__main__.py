@@ -47,7 +47,7 @@ def nothing_due(arguments: Sequence[str]) -> bool:
     found = []
     for path in dict.fromkeys(map(Path, names)):
         try:
-            said = triage.not_due(path, policies.of(path), force=False)
+            said = triage.status_unopened(path, policies.of(path), force=False)
             if said is None or warnings or triage.opens_anyway(path, said[0], named=True, mends=True):
                 return False
         except (SessionCompressError, OSError, ValueError):

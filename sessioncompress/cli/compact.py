@@ -19,13 +19,13 @@ import click
 
 from sessioncompress.checkpoints.story import as_goal
 from sessioncompress.cli import options, output, summarizing
-from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
+from sessioncompress.cli.frame import Done, Job, SessionCommand, Words
 from sessioncompress.cli.tables import echo_wrapped, file_line
 from sessioncompress.core import text
 from sessioncompress.core.checkpoint import EXTRACTIVE
 from sessioncompress.core.text import counted, less, printable
 from sessioncompress.errors import SessionCompressError, UsageError
-from sessioncompress.operations.compact import CompactStats, compact_session, not_due, refuse_size
+from sessioncompress.operations.compact import CompactStats, compact_session, refuse_size, why_unchanged
 from sessioncompress.operations.goals import Goal, GoalSource, Method, question, set_keys
 from sessioncompress.operations.sessions import Session
 from sessioncompress.operations.wording import compact_line, sending
@@ -90,8 +90,8 @@ class Compact(SessionCommand[CompactStats]):
     notes = output.tell_of_others
 
     @staticmethod
-    def work(each: Each, **how: Any) -> CompactStats:
-        return compact_session(each.path, each.policy, dry_run=each.dry_run, named=each.found.named, **how)
+    def work(job: Job, **how: Any) -> CompactStats:
+        return compact_session(job.path, job.policy, dry_run=job.dry_run, named=job.found.named, **how)
 
     def refuse(self) -> None:
         given = self.given
@@ -123,7 +123,7 @@ class Compact(SessionCommand[CompactStats]):
         policy = options.policy_of(session, self.policies)
         reason = "" if policy.enabled else SWITCHED_OFF
         if session.remote is None:
-            reason = reason or not_due(session.path, policy, again=not self._goal_for(session).chooses_cut)
+            reason = reason or why_unchanged(session.path, policy, again=not self._goal_for(session).chooses_cut)
         return None if reason else 0
 
     def _goal_for(self, found: Found) -> Goal:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sessioncompress.cli import options, output, tables
-from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
+from sessioncompress.cli.frame import Done, Job, SessionCommand, Words
 from sessioncompress.core import text
 from sessioncompress.core.text import kb, less, printable
 from sessioncompress.errors import SessionCompressError
@@ -67,10 +67,10 @@ class Compress(SessionCommand[CompressionStats]):
     hands = ("force", "form")
 
     @staticmethod
-    def work(each: Each, **how: Any) -> CompressionStats:
+    def work(job: Job, **how: Any) -> CompressionStats:
         from sessioncompress.operations.compress import compress_session
 
-        return compress_session(each.path, each.policy, dry_run=each.dry_run, named=each.found.named, **how)
+        return compress_session(job.path, job.policy, dry_run=job.dry_run, named=job.found.named, **how)
 
     def on_database(self, path: Path, rows: Sequence[Found]) -> DatabaseStats | None:
         from sessioncompress.operations.database import take_events
@@ -91,7 +91,7 @@ class Compress(SessionCommand[CompressionStats]):
                 self.titles[each.shown] = tables.titled(each.title, folder if has_several else "")
         return super().over(found)
 
-    def settled(self, found: Found, policy: Policy) -> CompressionStats | None:
+    def at_once(self, found: Found, policy: Policy) -> CompressionStats | None:
         if found.remote is None:
             skipped = triage.skip(found.path, policy, force=self.given.force)
         else:
@@ -105,9 +105,9 @@ class Compress(SessionCommand[CompressionStats]):
 
     def frees(self, session: Session) -> int | None:
         policy = options.policy_of(session, self.policies)
-        from sessioncompress.operations.sessions import not_due
+        from sessioncompress.operations.sessions import file_and_reason
 
-        path, reason = not_due(session, policy, force=self.given.force)
+        path, reason = file_and_reason(session, policy, force=self.given.force)
         return None if reason else triage.estimate(path, session.agent, session.size, policy)
 
     def undo(self, found: Sequence[Found]) -> str:

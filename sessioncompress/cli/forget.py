@@ -6,7 +6,6 @@ import math
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +13,12 @@ import click
 from msgspec.structs import replace
 
 from sessioncompress.cli import options, output
-from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
+from sessioncompress.cli.frame import Done, Job, SessionCommand, Words
 from sessioncompress.cli.tables import echo_wrapped, is_seen, shown, wrapped
 from sessioncompress.core import process
 from sessioncompress.core.text import counted, kb
-from sessioncompress.errors import Refused, UsageError
-from sessioncompress.operations.forget import ForgetStats, Only, forget_session, kept_of, kept_rows
+from sessioncompress.errors import Refused
+from sessioncompress.operations.forget import ForgetStats, Only, forget_found, kept_of, kept_rows
 from sessioncompress.operations.wording import at_stake, links_kept, packs_kept
 from sessioncompress.pipeline.discover import Found, Remote, SessionGone, folders, is_folder, names_rows
 from sessioncompress.policy.model import Policy
@@ -58,40 +57,14 @@ class Forget(SessionCommand[ForgetStats]):
 
     @staticmethod
     def work(
-        each: Each,
+        job: Job,
         deletes: bool,
         only: Only,
         named: Mapping[Path, Mapping[str, set[str]]],
         around: Sequence[Path],
     ) -> ForgetStats:
-        remote, size, number, outputs = each.found.remote, 0, 0, 0
-        among = named.get(each.found.path.parent, {})
-        forgetting = partial(forget_session, each.path, each.policy, only=only, around=around)
-        if remote is not None:
-            from sessioncompress.operations.database import forks_of
-
-            forgetting = partial(forgetting, others=partial(forks_of, remote, among))
-        try:
-            stats = forgetting(dry_run=True)
-        except UsageError:
-            # A session missing from its database may have left only events.
-            if remote is None:
-                raise
-            stats = ForgetStats(str(each.path), gone=True)
-        if remote is not None and not stats.kept:
-            from sessioncompress.operations.database import forget_events, forget_outputs, will_forget
-
-            size, number = forget_events(remote, unneeded=only.unneeded, dry_run=True)
-            if deletes and (size or stats.bytes_deleted):
-                will_forget(remote)
-                forget_events(remote, unneeded=only.unneeded, dry_run=False)
-            whole, outputs = forget_outputs(remote, among, dry_run=not deletes)
-            size += whole
-        if stats.bytes_deleted and deletes:
-            stats = forgetting()
-        lost = 0 if only.unneeded else number
-        sums = {"bytes_deleted": size, "originals": number, "originals_lost": lost, "outputs": outputs}
-        return replace(stats, **{key: getattr(stats, key) + more for key, more in sums.items()})
+        among = named.get(job.found.path.parent, {})
+        return forget_found(job.found, job.path, job.policy, among, only=only, around=around, dry_run=not deletes)
 
     def on_database(self, path: Path, rows: Sequence[Found]) -> DatabaseStats | None:
         from sessioncompress.operations.database import is_due, rewritten
@@ -113,7 +86,7 @@ class Forget(SessionCommand[ForgetStats]):
         if self.chosen.as_json and not (self.chosen.yes or self.chosen.dry_run):
             raise click.UsageError("--json cannot ask: use --yes or --dry-run with it")
 
-    def settled(self, found: Found, policy: Policy) -> ForgetStats | None:
+    def at_once(self, found: Found, policy: Policy) -> ForgetStats | None:
         if (kept := self.kept.get(found.path)) is None:
             return None
         return ForgetStats(str(found.path), gone=not os.path.lexists(found.path), kept=kept)

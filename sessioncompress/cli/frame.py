@@ -37,7 +37,7 @@ T = TypeVar("T")
 Option = Callable[[Any], Any]
 
 
-class Each(NamedTuple):
+class Job(NamedTuple):
     """One session as passed to a command's work, in this process, another process, or a cluster worker.
 
     `path` is the file to read: the session, or a temporary copy if it is packed or in a bucket.
@@ -113,7 +113,7 @@ class SessionCommand(Generic[S]):
     # Overridden by commands as needed.
 
     work: ClassVar[Callable[..., Any]]
-    """Does the work on one session: a static method that takes an Each and the options in `hands`."""
+    """Does the work on one session: a static method that takes a Job and the options in `hands`."""
 
     def refuse(self) -> None:
         """Raise click.UsageError if options conflict."""
@@ -194,7 +194,7 @@ class SessionCommand(Generic[S]):
         """Return the keyword arguments of `work`: the options, and what the command adds."""
         return self.handed
 
-    def settled(self, found: Found, policy: Policy) -> S | None:
+    def at_once(self, found: Found, policy: Policy) -> S | None:
         """Return the result of a session that needs no work, or None."""
         return None
 
@@ -296,18 +296,18 @@ class SessionCommand(Generic[S]):
                 self.rows_in.setdefault(one.path.parent, []).append(one)
             if self.compresses and writes and policy.commit_originals:
                 options.show_originals(one.path, policy)
-            if (settled := self.settled(one, policy)) is not None:
-                return settled
-            each = Each(one, one.path, policy, chosen.rehearses)
+            if (result := self.at_once(one, policy)) is not None:
+                return result
+            job = Job(one, one.path, policy, chosen.rehearses)
             work = partial(self.work, **self.handed_to(one))
             if one.remote is None:
-                return partial(work, each)
+                return partial(work, job)
             from sessioncompress.operations import cloud, database
 
             keeps = self.compresses and policy.keep_backup
             in_rows = partial(database.work_on, keeps=keeps, gone_too=self.gone_too, adds=self.adds)
             at_work = in_rows if one.remote.is_row else cloud.work_on
-            return partial(at_work, one.remote, partial(_on_copy, work, each), writes=writes)
+            return partial(at_work, one.remote, partial(_on_copy, work, job), writes=writes)
 
         jobs = chosen.jobs if self.parallel else 1
         run = batch.Archive(found, prepare, jobs, chosen.engine, quiet=chosen.quiet)
@@ -345,7 +345,7 @@ class SessionCommand(Generic[S]):
     def each_packed(self) -> Done[S]:
         return self.collected(self.on_packed(partial(self.work, **self.handed)))
 
-    def on_packed(self, work: Callable[[Each], T], *, stores: bool = False) -> Iterator[batch.Outcome[T]]:
+    def on_packed(self, work: Callable[[Job], T], *, stores: bool = False) -> Iterator[batch.Outcome[T]]:
         """Work on copies of the chosen packed sessions, or only of those that have `stores`."""
         from sessioncompress.operations.packed import each_packed
 
@@ -354,7 +354,7 @@ class SessionCommand(Generic[S]):
         def on_copy(each: Packed, copy: Path) -> T:
             # A copy's store is next to it, whatever the policy sets.
             policy = replace(self.policies.apart if chosen.urls else self.policies.of(each.place), backup_dir=None)
-            result: Any = work(Each(Found(copy, named=True), copy, policy, dry_run=True, packed=True))
+            result: Any = work(Job(Found(copy, named=True), copy, policy, dry_run=True, packed=True))
             if getattr(result, "made_elsewhere", True) or each.pack.is_certain:
                 return cast("T", result)
             return cast("T", replace(result, made_elsewhere=True))
@@ -457,5 +457,5 @@ class SessionCommand(Generic[S]):
         return made(options.all_of(*cls.first, *choice, *cls.flags, *globs, *cls.takes, *more)(called))
 
 
-def _on_copy(work: Callable[[Each], S], each: Each, path: Path) -> S:
-    return work(each._replace(path=path))
+def _on_copy(work: Callable[[Job], S], job: Job, path: Path) -> S:
+    return work(job._replace(path=path))

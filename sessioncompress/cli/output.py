@@ -133,9 +133,9 @@ def tell_of_rollouts(chosen: Chosen) -> None:
     named = [*filter(is_folder, chosen.paths)]
     if chosen.quiet or chosen.urls or chosen.agent not in (None, "codex") or (chosen.paths and not named):
         return
-    from sessioncompress.pipeline.rollouts import packed_in
+    from sessioncompress.pipeline.rollouts import zipped_in
 
-    if count := sum(1 for _ in packed_in(named or table.agent_roots("codex"))):
+    if count := sum(1 for _ in zipped_in(named or table.agent_roots("codex"))):
         packed = f"{counted(count, 'session', 'sessions')} that Codex itself packed (rollout-*.jsonl.zst)"
         click.echo(f"{packed}: not read, not changed; Codex unpacks one when it resumes it", err=True)
 

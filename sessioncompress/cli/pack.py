@@ -17,7 +17,7 @@ from sessioncompress.formats import table
 from sessioncompress.operations.pack import PackStats, pack_objects, pack_sessions
 from sessioncompress.operations.sessions import printed
 from sessioncompress.pipeline.discover import Found, is_folder
-from sessioncompress.pipeline.rollouts import with_packed
+from sessioncompress.pipeline.rollouts import with_zipped
 from sessioncompress.store import git
 from sessioncompress.store.layout import real_place
 from sessioncompress.store.objects import looked_up
@@ -50,7 +50,7 @@ class Pack(SessionCommand[PackStats]):
 
     def found(self) -> Iterable[Found]:
         # In an object store, include sessions with only a store left: a killed run may have packed them.
-        return self.chosen.sessions(with_packed)
+        return self.chosen.sessions(with_zipped)
 
     def undo(self, found: Sequence[Found]) -> str:
         return "Their agents do not list them until 'unpack' brings them back."

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sessioncompress.cli import options, output
-from sessioncompress.cli.frame import Done, Each, SessionCommand
+from sessioncompress.cli.frame import Done, Job, SessionCommand
 from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core.text import counted, kb, listed, printable
 from sessioncompress.pipeline.discover import Found
@@ -67,12 +67,12 @@ class Report(SessionCommand["Measured"]):
     notes = output.tell_of_others
 
     @staticmethod
-    def work(each: Each, form: str | None) -> Measured:
+    def work(job: Job, form: str | None) -> Measured:
         from sessioncompress.operations import overview
         from sessioncompress.operations.sessions import Session
 
-        project = each.found.project if isinstance(each.found, Session) else ""
-        return overview.measure(each.path, each.policy, project=project, form=form)
+        project = job.found.project if isinstance(job.found, Session) else ""
+        return overview.measure(job.path, job.policy, project=project, form=form)
 
     def on_database(self, path: Path, rows: Sequence[Found]) -> DatabaseStats:
         from sessioncompress.operations.database import measured

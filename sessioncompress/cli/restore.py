@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from sessioncompress.cli import options, output
 from sessioncompress.cli.choosing import MOST_TYPED, Chosen, typed
-from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
+from sessioncompress.cli.frame import Done, Job, SessionCommand, Words
 from sessioncompress.cli.tables import Column, cut, echo_table, echo_wrapped, file_line, is_seen, is_wide, with_tilde
 from sessioncompress.core import process
 from sessioncompress.core.text import age, counted, kb, printable, quote, restoring, said_time
@@ -60,12 +60,12 @@ class Restore(SessionCommand["RestoreStats"]):
     moved = "moved back"
 
     @staticmethod
-    def work(each: Each, run: str, **how: Any) -> RestoreStats:
+    def work(job: Job, run: str, **how: Any) -> RestoreStats:
         from sessioncompress.operations.restore import restore_session, undo_run
 
         if run:
-            return undo_run(each.path, each.policy, run=run, dry_run=each.dry_run, form=how["form"])
-        return restore_session(each.path, each.policy, dry_run=each.dry_run, **how)
+            return undo_run(job.path, job.policy, run=run, dry_run=job.dry_run, form=how["form"])
+        return restore_session(job.path, job.policy, dry_run=job.dry_run, **how)
 
     def on_database(self, path: Path, rows: Sequence[Found]) -> DatabaseStats | None:
         from sessioncompress.operations.database import put_events
@@ -368,8 +368,8 @@ class _Runs(Struct, frozen=True):
     runs: list[SessionRun]
 
 
-def _packed_runs(each: Each) -> _Runs:
-    return _Runs("", [replace(run, packed=True) for run in session_runs(each.path, each.policy)])
+def _packed_runs(job: Job) -> _Runs:
+    return _Runs("", [replace(run, packed=True) for run in session_runs(job.path, job.policy)])
 
 
 class History(SessionCommand[_Runs]):
@@ -384,7 +384,7 @@ class History(SessionCommand[_Runs]):
     hands = ()
     all_with = None
 
-    def settled(self, found: Found, policy: Policy) -> _Runs:
+    def at_once(self, found: Found, policy: Policy) -> _Runs:
         runs = runs_of(found, policy)
         if found.named and not runs and found.remote is None:
             with open_session(found.path, writing=False) as session:

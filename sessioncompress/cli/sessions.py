@@ -13,7 +13,7 @@ import click
 from msgspec.structs import replace
 
 from sessioncompress.cli import options, output
-from sessioncompress.cli.frame import Done, Each, SessionCommand, Words
+from sessioncompress.cli.frame import Done, Job, SessionCommand, Words
 from sessioncompress.cli.tables import (
     Column,
     echo_table,
@@ -171,11 +171,11 @@ class Sessions(SessionCommand[ListedSession]):
     notes = output.tell_of_others
 
     @staticmethod
-    def work(each: Each) -> ListedSession:
-        assert isinstance(each.found, lists.Session)
-        return lists.listed(replace(each.found, path=each.path), each.policy, counts=True)
+    def work(job: Job) -> ListedSession:
+        assert isinstance(job.found, lists.Session)
+        return lists.listed(replace(job.found, path=job.path), job.policy, counts=True)
 
-    def settled(self, found: Found, policy: Policy) -> ListedSession | None:
+    def at_once(self, found: Found, policy: Policy) -> ListedSession | None:
         assert isinstance(found, lists.Session)
         return None if self.given.savings else lists.listed(found, policy, counts=False)
 
@@ -276,8 +276,8 @@ class Stats(SessionCommand[SessionStats]):
     notes = output.tell_of_others
 
     @staticmethod
-    def work(each: Each, form: str | None) -> SessionStats:
-        return lists.inspect_session(each.path, each.policy, form=form)
+    def work(job: Job, form: str | None) -> SessionStats:
+        return lists.inspect_session(job.path, job.policy, form=form)
 
     def over(self, found: Iterable[Found]) -> Done[SessionStats]:
         here = self.each(found)
@@ -385,8 +385,8 @@ class Budget(SessionCommand[BudgetStats]):
     notes = output.tell_of_others
 
     @staticmethod
-    def work(each: Each, form: str | None) -> BudgetStats:
-        return lists.budget_session(each.path, each.policy, form=form)
+    def work(job: Job, form: str | None) -> BudgetStats:
+        return lists.budget_session(job.path, job.policy, form=form)
 
     def words(self, stats: BudgetStats) -> Words:
         share = f"{100 * stats.utilisation:.0f} % of the window"
@@ -422,10 +422,10 @@ class Verify(SessionCommand["VerifyStats"]):
         return check_events(path, rows)
 
     @staticmethod
-    def work(each: Each, form: str | None) -> VerifyStats:
+    def work(job: Job, form: str | None) -> VerifyStats:
         from sessioncompress.operations.verify import verify_session
 
-        return verify_session(each.path, each.policy, form=form)
+        return verify_session(job.path, job.policy, form=form)
 
     def over(self, found: Iterable[Found]) -> Done[VerifyStats]:
         # Agents delete their old sessions, so report a missing one as an error only if the user named it.

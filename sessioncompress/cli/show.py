@@ -147,7 +147,7 @@ class Diff(SessionCommand[_Lost]):
             sys.exit(0)
         return done
 
-    def settled(self, found: Found, policy: Policy) -> _Lost:
+    def at_once(self, found: Found, policy: Policy) -> _Lost:
         if found.remote is None:
             return self._told(found, policy, found.path)
         from sessioncompress.operations.database import work_on

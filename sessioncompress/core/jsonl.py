@@ -155,8 +155,10 @@ _LIST, _LIST_END, _OBJECT, _COMMA = b"[]{,"
 
 Spans = tuple[tuple[int, int], ...]
 """Start and end of each message in the bytes."""
-_UPDATE = b'{"$set":{"messages":['
-"""The beginning of a line that sets all messages of the session; Gemini CLI writes one at each resume."""
+UPDATE = b'{"$set":{"messages":['
+"""The beginning of a line that sets all messages of the session; Gemini CLI writes one at each resume.
+
+It is known here and not in its format, because lines are cut before a format is known."""
 
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
@@ -202,7 +204,7 @@ def with_updates(lines: Iterable[Piece]) -> Iterator[Piece]:
     added = 0
     for piece in lines:
         number, raw, whole = piece
-        if not raw.startswith(_UPDATE):
+        if not raw.startswith(UPDATE):
             yield (number + added, raw, whole) if added else piece
         elif not whole or not raw.endswith(b"\n") or (update := _update(raw)) is None:
             yield number + added, raw, whole
@@ -215,7 +217,7 @@ def with_updates(lines: Iterable[Piece]) -> Iterator[Piece]:
 def _update(raw: bytes) -> Document | None:
     """Cut a line that sets all messages, or return None if it has none or sets them twice."""
     for read in _readings(raw):
-        start = len(_UPDATE) - 1
+        start = len(UPDATE) - 1
         try:
             end, spans = _objects(read, start)
         except ValueError:

@@ -171,10 +171,10 @@ def gap(lines: Lines, path: Sequence[int]) -> int | None:
     return path[0] if any(role in SPOKEN for role in lines.roles[: path[0]]) else None
 
 
-def tokens_of(read: Survey, each: float = CHARACTERS_PER_TOKEN, among: Container[int] = EVERY) -> int:
-    """Estimate the tokens that the model reads on the live path (or in `among`), at `each` characters a token."""
+def tokens_of(read: Survey, per_token: float = CHARACTERS_PER_TOKEN, among: Container[int] = EVERY) -> int:
+    """Estimate the tokens that the model reads on the live path (or in `among`), at `per_token` characters a token."""
     numbers = (number for number in read.shape.live if number not in read.shape.dead and number in among)
-    return estimate(sum(read.lines[number].reads for number in numbers), each)
+    return estimate(sum(read.lines[number].reads for number in numbers), per_token)
 
 
 def turns_of(read: Survey) -> int:

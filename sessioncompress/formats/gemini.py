@@ -10,6 +10,7 @@ from typing import Any
 
 from sessioncompress.core import model
 from sessioncompress.core.checkpoint import Addition, Checkpoint, Cut, Say, Summary, Utterance, Written
+from sessioncompress.core.jsonl import UPDATE
 from sessioncompress.core.lines import Lines
 from sessioncompress.core.model import PLAIN, Answer, Block, Call, Facts, JsonPath, Kind, Line, Purpose, Role, Shape
 from sessioncompress.core.splice import REMOVED
@@ -35,9 +36,8 @@ ENDED = re.compile(
 """The line with the exit status in a command's result, within the last 200 characters."""
 
 _SUMMARY = "summary"
-_UPDATE = b'{"$set":{"messages":['
 _UPDATE_END = b"]}}\n"
-"""A line that sets all messages of the session, as the agent writes it."""
+"""Ends a line that sets all messages of the session, as the agent writes it."""
 
 _COPIED = "_response"
 """Suffix of a message id: a resume copies results into this message from the one whose id precedes the suffix."""
@@ -378,9 +378,9 @@ class Gemini(base.Format):
         begin = _resumed(lines, numbers)[1][lines.ids[kept[0]]]
         after, _, _ = _resumed(lines, (number for number in numbers if number >= begin))
         if list(after.values()) == kept and session.raw(begin).endswith(b"\n"):
-            return Checkpoint((Addition(begin, _UPDATE + b",".join(messages) + _UPDATE_END),))
+            return Checkpoint((Addition(begin, UPDATE + b",".join(messages) + _UPDATE_END),))
         messages += [session.raw(number).strip() for number in kept]
-        addition = Addition(len(lines), _UPDATE + b",".join(messages) + _UPDATE_END)
+        addition = Addition(len(lines), UPDATE + b",".join(messages) + _UPDATE_END)
         return Checkpoint((addition,), repeated=frozenset(kept))
 
     def dropping(self, session: Written, cut: Cut, made: Checkpoint) -> Checkpoint:

@@ -119,8 +119,8 @@ def _summarize(session: Opened, to: str, instructions: str, *, dry_run: bool, se
         form.name,
         size_before=size,
         size_after=size,
-        tokens_before=tokens_of(read, session.each),
-        tokens_after=tokens_of(read, session.each),
+        tokens_before=tokens_of(read, session.per_token),
+        tokens_after=tokens_of(read, session.per_token),
     )
     stats = replace(stats, leaf=lines.ids[live[-1]])
     if not to and _ends_with_summary(session):

@@ -24,7 +24,7 @@ from sessioncompress.errors import Damaged, Refused, SessionCompressError
 from sessioncompress.formats.base import Format
 from sessioncompress.formats.values import entry_of
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.reading import left_by, row_of
+from sessioncompress.pipeline.reading import as_written, left_by, row_of
 from sessioncompress.store.journal import Journal, load
 from sessioncompress.store.layout import Store
 from sessioncompress.store.lock import OpenSession
@@ -114,7 +114,7 @@ class LineDigests:
 
     def _whole(self, raw: bytes) -> str:
         # A line that sets messages consists of several pieces.
-        parts = list(jsonl.with_updates([(0, raw, True)])) if raw.startswith(b'{"$set"') else []
+        parts = list(jsonl.with_updates([(0, raw, True)]))
         if len(parts) <= 1:
             return sha256(raw).hexdigest()
         with self._originals:
@@ -122,13 +122,8 @@ class LineDigests:
 
 
 def _first(raw: bytes, journal: Journal, originals: OriginalsReader) -> bytes:
-    """Return a line as its agent wrote it, if a run rewrote it and kept the original. A message may have no LF now."""
     row = row_of(raw, sha256(raw).digest(), journal)
-    record = None if row is None else journal.placed(row)
-    if record is None or record.place is None:
-        return raw
-    original = originals.line(record.place, record.sha256)
-    return original if raw.endswith(b"\n") else original.removesuffix(b"\n")
+    return as_written(raw, None if row is None else journal.placed(row), originals)
 
 
 class WithoutCheckpoints:

@@ -31,7 +31,7 @@ from sessioncompress.operations.user_commands import CANCELED, others_sum_up, su
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.relatives import strangers_of
 from sessioncompress.pipeline.stats import Action, BudgetStats, Status, Summarized, to_json
-from sessioncompress.pipeline.summary import LINES, noted, recorded_now
+from sessioncompress.pipeline.totals import LINES, noted, recorded_now
 from sessioncompress.policy.model import BALANCED, CutRule, Policy, Rule
 from sessioncompress.store.layout import last_line, store_at
 from sessioncompress.store.records import RunKind, RunRecord, decode
@@ -132,7 +132,7 @@ def compact_session(
     return replace(stats, warning=warning)
 
 
-def not_due(path: Path, policy: Policy, *, again: bool) -> str:
+def why_unchanged(path: Path, policy: Policy, *, again: bool) -> str:
     """Return why compact_session() leaves a session unchanged, if that is known without reading it all; else empty.
 
     `again` means that one compacted before may be cut again. Raises FileFailed.
@@ -192,7 +192,7 @@ class _Compaction:
         if (done := written_by(session.run_id, RunKind.COMPACT, session.store.journal)) is not None:
             before, status = session.session.size + done.saved, Status.COMPACTED
             return replace(self._unchanged(TOLD_AGAIN), status=status, size_before=before, run=session.run_id)
-        if reason := triage.may_be_cached(session.session.stat, session.policy) or _not_due(self._budget):
+        if reason := triage.may_be_cached(session.session.stat, session.policy) or _why_no_summary(self._budget):
             return replace(self._unchanged(reason), status=Status.SKIPPED)
         self._goal = goals.found_in(session, self._goal)
         found = self._cut()
@@ -351,7 +351,7 @@ class _Compaction:
     def _unchanged(self, reason: str = "") -> CompactStats:
         session, runs = self._session, self._session.known.journal.runs
         read, run = session.read, runs[-1] if runs else None
-        size, tokens = session.session.size, tokens_of(read, session.each)
+        size, tokens = session.session.size, tokens_of(read, session.per_token)
         messages = messages_of(read, frozenset(for_the_model(read)))
         since = None if run is None or run.restored else EVERY[noted(run, LINES) :]
         return CompactStats(
@@ -370,12 +370,12 @@ class _Compaction:
             multiplier=session.policy.budget.frequency_multiplier,
             thresholds=log.thresholds_of(session.policy, _THRESHOLDS),
             trigger=self._budget.reason if self._budget else MANUAL,
-            tokens_since=None if since is None else tokens_of(read, session.each, since),
+            tokens_since=None if since is None else tokens_of(read, session.per_token, since),
             messages_since=None if since is None else messages_of(read, since),
         )
 
 
-def _not_due(budget: BudgetStats | None) -> str:
+def _why_no_summary(budget: BudgetStats | None) -> str:
     """Return why a budget asks for no summary; empty if it does, or without a budget."""
     if budget is None or budget.decision == Action.COMPACT:
         return ""

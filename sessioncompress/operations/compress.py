@@ -14,13 +14,13 @@ from sessioncompress.compressors.base import Ours
 from sessioncompress.core import text
 from sessioncompress.errors import FileFailed, Refused
 from sessioncompress.formats import table
-from sessioncompress.operations import log
+from sessioncompress.operations import log, reasons
 from sessioncompress.operations.history import written_by
 from sessioncompress.pipeline import reading, triage
 from sessioncompress.pipeline.reading import Known, Stored
-from sessioncompress.pipeline.run import Run, RunOptions, is_judged, not_due, with_pruning
+from sessioncompress.pipeline.run import Run, RunOptions, is_judged, status_left, with_pruning
 from sessioncompress.pipeline.stats import BudgetStats, CompressionStats, Status, to_json
-from sessioncompress.pipeline.summary import imitated
+from sessioncompress.pipeline.totals import imitated
 from sessioncompress.policy.model import BALANCED, Budget, Policy, Rule
 from sessioncompress.store import git
 from sessioncompress.store.journal import Journal
@@ -105,7 +105,7 @@ def judge_open(known: Known, policy: Policy, *, to_compact: bool = False) -> Bud
     path, found = known.session.path, known.session.stat
     settled = ""
     if not known.session.forced and not has_leftovers(path):
-        settled = triage.settled(path, policy, found, turns_counted=True)
+        settled = triage.why_settled(path, policy, found, turns_counted=True)
     # With this rule, a run prunes only if the policy does.
     prunes = policy.prune.enabled or not (to_compact and policy.budget.rule is Rule.DELIBERATE)
 
@@ -124,7 +124,7 @@ def _run_saves(known: Known, policy: Policy, *, prunes: bool) -> int:
     return found.tokens_before - found.tokens_after
 
 
-def refuse_in_merge(known: Known) -> None:
+def refuse_conflicts(known: Known) -> None:
     """Raise Refused if the session has git conflict markers: a run would change what the user must compare."""
     if any(facts.conflict for facts in known.survey.lines.facts):
         reading.refuse_in_merge(known.session)
@@ -151,7 +151,7 @@ def _refuse_if_older(known: Known) -> None:
             "Put that store in place of this one first, which it contains. If there is none, undo the edit; or restore "
             "the session and forget its store, which loses the originals of these lines."
         )
-        raise Refused(text.older(number), where=known.session.path, remedy=remedy)
+        raise Refused(reasons.older(number), where=known.session.path, remedy=remedy)
 
 
 def _out_of_reach(journal: Journal, path: Path) -> int:
@@ -165,7 +165,7 @@ def _out_of_reach(journal: Journal, path: Path) -> int:
 
 
 def _compress_known(known: Known, asked: RunOptions) -> CompressionStats:
-    refuse_in_merge(known)
+    refuse_conflicts(known)
     budget = None
     if is_judged(asked.policy):
         from sessioncompress.pipeline.budget import judged
@@ -173,8 +173,8 @@ def _compress_known(known: Known, asked: RunOptions) -> CompressionStats:
         budget = judged(known, asked.policy, partial(_run_saves, known, asked.policy, prunes=True))
     policy = with_pruning(asked.policy, budget)
     run = Run(known, asked, policy)
-    if settled := not_due(known, asked.policy, budget, force=asked.force):
-        stats = run.left_alone(*settled)
+    if status := status_left(known, asked.policy, budget, force=asked.force):
+        stats = run.left_alone(*status)
     else:
         stats = run.compress()
         if policy is not asked.policy and not stats.is_smaller:

@@ -98,8 +98,8 @@ def diff_session(path: Path | str, policy: Policy = BALANCED, *, form: str | Non
 
 def _summed(record: CheckpointRecord, known: reading.Known) -> Summed:
     # The journal always counts four characters per token.
-    each = characters_per_token(known.newest.model)
-    before, after = (estimate(tokens * CHARACTERS_PER_TOKEN, each) for tokens in record.tokens)
+    per_token = characters_per_token(known.newest.model)
+    before, after = (estimate(tokens * CHARACTERS_PER_TOKEN, per_token) for tokens in record.tokens)
     # If it was written both ways, only a restore can tell which one is there.
     moved = 0 if record.alike else sum(part.lines for part in record.dropped)
     return Summed(record.by, record.rule, before, after, moved)

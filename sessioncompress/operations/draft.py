@@ -23,11 +23,11 @@ from sessioncompress.errors import Refused
 from sessioncompress.formats.base import HEAD_LINES, CannotCheckpoint, Entry
 from sessioncompress.formats.table import detect, head_of
 from sessioncompress.operations.checkpoints import Leaving, LineDigests
-from sessioncompress.operations.compress import refuse_in_merge
+from sessioncompress.operations.compress import refuse_conflicts
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.plan import broken
 from sessioncompress.pipeline.reading import Known
-from sessioncompress.pipeline.summary import LINES
+from sessioncompress.pipeline.totals import LINES
 from sessioncompress.pipeline.usage import characters_per_token
 from sessioncompress.policy.model import Policy, differences
 from sessioncompress.store.commit import Sink, sink_for
@@ -52,7 +52,7 @@ def opened(
     """
     with reading.opened_with_store(path, policy, writing=writing, adds=adds, form=form) as stored:
         known = reading.read_session(stored, named=named)
-        refuse_in_merge(known)
+        refuse_conflicts(known)
         yield Opened(known, policy, run_id or text.run_id(time.time()))
 
 
@@ -64,7 +64,7 @@ class Opened:
         self.session, self.form, self.read = known.session, known.form, known.survey
         self.where = str(known.session.path)
         self._journal = known.journal
-        self.each = characters_per_token(known.newest.model)
+        self.per_token = characters_per_token(known.newest.model)
         """Characters per token in reports; the policy's numbers assume four."""
 
     def refused(self, what: str, remedy: str, line: int | None = None) -> Refused:

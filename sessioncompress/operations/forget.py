@@ -28,7 +28,7 @@ from sessioncompress.errors import (
     failing,
 )
 from sessioncompress.pipeline import reading
-from sessioncompress.pipeline.discover import discover, is_missing
+from sessioncompress.pipeline.discover import Found, discover, is_missing
 from sessioncompress.pipeline.relatives import (
     State,
     Stranger,
@@ -173,7 +173,7 @@ def _weight(session: Path, policy: Policy) -> tuple[float, int]:
         found = all_stores(place, backups_of(place, policy))
         files = [place] if os.path.lexists(place) else [each.journal for each in found]
         changed = max((status.st_mtime for status in map(status_of, files) if status), default=0)
-        return changed, sum(map(reading.size_of_store, found))
+        return changed, sum(each.size for each in found)
     return 0, 0
 
 
@@ -242,6 +242,49 @@ def _moved(places: Mapping[Path, Path], policy_of: Callable[[Path], Policy], nam
     return {path: f"{_MISSING}, and {there[name]} has its id; {_ANYWAY}" for name, path in ids if name in there}
 
 
+def forget_found(
+    found: Found,
+    path: Path,
+    policy: Policy,
+    among: Mapping[str, set[str]],
+    *,
+    only: Only,
+    around: Sequence[Path],
+    dry_run: bool,
+) -> ForgetStats:
+    """Do as forget_session(), and delete what else a session in a database has: its events and its outputs.
+
+    `path` is where its lines are, and `among` what named_in() found in its database.
+    """
+    remote, size, number, outputs = found.remote, 0, 0, 0
+    forgetting = partial(forget_session, path, policy, only=only, around=around)
+    if remote is not None:
+        from sessioncompress.operations.database import forks_of
+
+        forgetting = partial(forgetting, others=partial(forks_of, remote, among))
+    try:
+        stats = forgetting(dry_run=True)
+    except UsageError:
+        # A session missing from its database may have left only events.
+        if remote is None:
+            raise
+        stats = ForgetStats(str(path), gone=True)
+    if remote is not None and not stats.kept:
+        from sessioncompress.operations.database import forget_events, forget_outputs, will_forget
+
+        size, number = forget_events(remote, unneeded=only.unneeded, dry_run=True)
+        if not dry_run and (size or stats.bytes_deleted):
+            will_forget(remote)
+            forget_events(remote, unneeded=only.unneeded, dry_run=False)
+        whole, outputs = forget_outputs(remote, among, dry_run=dry_run)
+        size += whole
+    if stats.bytes_deleted and not dry_run:
+        stats = forgetting()
+    lost = 0 if only.unneeded else number
+    sums = {"bytes_deleted": size, "originals": number, "originals_lost": lost, "outputs": outputs}
+    return replace(stats, **{key: getattr(stats, key) + more for key, more in sums.items()})
+
+
 def forget_session(
     path: Path | str,
     policy: Policy = BALANCED,
@@ -283,7 +326,7 @@ def forget_session(
                 for each in pack.sessions() if isinstance(pack, Pack) and pack.is_certain else ():
                     if each.entry.content in contents and not each.is_waiting:
                         packing.write_anew(each)
-    size = sum(map(packing.share_of, copies))
+    size = sum(each.archived_size for each in copies)
     return replace(done, bytes_deleted=done.bytes_deleted + size, packs=len(copies), packs_kept=kept)
 
 
@@ -395,7 +438,7 @@ def _forget_open(
     going = recover.removable(session)
     emptied: Sequence[Path] = ()
     kept = [each for each in session.left_over.links if each not in going]
-    size = reading.size_of_names([*going, *torn]) + sum(reading.size_of_store(one) for one, _ in known)
+    size = reading.size_of_names([*going, *torn]) + sum(one.size for one, _ in known)
     if not dry_run:
         with failing(session.path):
             recover.refuse_unless_deletable(one for one, _ in known)
@@ -442,7 +485,7 @@ def _forget_gone(path: Path, policy: Policy, refers: _Refers, *, dry_run: bool, 
         there, torn = with_drafts(path, backups_of(path, policy))
         left = [*torn, *remains]
         places = [*(each for each in there if each != store), store]
-        size = sum(map(reading.size_of_store, places)) + sum(each.lstat().st_size for each in left)
+        size = sum(each.size for each in places) + sum(each.lstat().st_size for each in left)
     from sessioncompress.operations.packed import way_back
 
     back = way_back(path)

@@ -16,9 +16,10 @@ from sessioncompress.core.marker import PREFIX_BYTES
 from sessioncompress.core.model import JsonPath, Kind, Line, OurKey
 from sessioncompress.core.references import content_of
 from sessioncompress.core.splice import CannotSplice, splice
-from sessioncompress.core.text import counted, joined, unreadable
+from sessioncompress.core.text import counted, joined
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.operations.matching import lacks, of_another, original_of
+from sessioncompress.operations.reasons import unreadable
 from sessioncompress.operations.verify import Since
 from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.relatives import Relative

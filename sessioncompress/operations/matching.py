@@ -14,6 +14,7 @@ from sessioncompress.core.jsonl import parse_any
 from sessioncompress.core.marker import INDEX, PREFIX, references
 from sessioncompress.core.splice import within
 from sessioncompress.formats import values
+from sessioncompress.pipeline.reading import as_written
 from sessioncompress.pipeline.rewrite import is_of_one, recorded
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.originals import OriginalsReader
@@ -27,15 +28,13 @@ _SEARCHED = 1 << 34
 
 
 def original_of(raw: bytes, record: LineRecord, originals: OriginalsReader, journal: Journal, where: Path) -> bytes:
-    """Read the original of a rewritten line, with an LF if the line has one. Raises Damaged on a mix-up."""
-    assert record.place is not None
-    original = originals.line(record.place, record.sha256)
+    """Read the original of a rewritten line, see as_written(). Raises Damaged on a mix-up."""
+    original = as_written(raw, record, originals)
     if not is_of_one(raw, original):
         raise of_another(where)
     if not journal.is_ours:
         _refuse_others(raw, record, original, originals, journal, where)
-    # The message was on a line of its own then, and is one of several now.
-    return original if raw.endswith(b"\n") else original.removesuffix(b"\n")
+    return original
 
 
 def _refuse_others(

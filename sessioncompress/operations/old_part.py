@@ -23,7 +23,8 @@ from sessioncompress.core.lines import EVERY, Lines, Survey, tokens_of
 from sessioncompress.core.model import Role
 from sessioncompress.errors import failing
 from sessioncompress.operations.draft import Opened
-from sessioncompress.pipeline.summary import LINES, noted
+from sessioncompress.pipeline.reading import as_written
+from sessioncompress.pipeline.totals import LINES, noted
 from sessioncompress.policy.model import Compact
 from sessioncompress.store.originals import OriginalsReader
 from sessioncompress.store.records import CheckpointRecord
@@ -168,9 +169,8 @@ def _read(session: Opened, wanted: Container[int], asked: Container[int] = ()) -
                     yield number, Utterance(Say.PROMPT, f"({size}, too long to read)")
                 too_long = number
                 continue
-            if number in rewritten and (record := rewritten[number]).place:
-                raw = originals.line(record.place, record.sha256)  # noqa: PLW2901 - the agent's own line
-            yield from ((number, each) for each in reader.said(jsonl.parse(raw) or {}))
+            written = as_written(raw, rewritten.get(number), originals)
+            yield from ((number, each) for each in reader.said(jsonl.parse(written) or {}))
 
 
 class Unusable(Exception):

@@ -78,7 +78,7 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
         head = reading.head_in(session)
         would = stats.would
         live = [number for number in known.survey.shape.live if number not in known.survey.shape.dead]
-        each = characters_per_token(known.newest.model)
+        per_token = characters_per_token(known.newest.model)
         changed = known.newest.at / 1000 if known.newest.at else session.stat.st_mtime
         before, saved = _before(found)
         pays = would.is_smaller
@@ -95,11 +95,11 @@ def measure(path: Path, policy: Policy = BALANCED, *, project: str = "", form: s
             unused=0 if is_used else known.journal.unaccounted,
             tokens=would.tokens_before,
             saved=saved,
-            saved_tokens=max(tokens_of(before, each) - would.tokens_before, 0),
+            saved_tokens=max(tokens_of(before, per_token) - would.tokens_before, 0),
             frees=would.original_size - would.compressed_size if pays else 0,
             adds=would.store_added if pays else 0,
             frees_tokens=would.tokens_before - would.tokens_after if pays else 0,
-            uses=_uses(found, live, 1 / each),
+            uses=_uses(found, live, per_token),
             title=printable(title_in(session, known.form, head)),
             changed=session.stat.st_mtime,
         )
@@ -146,7 +146,7 @@ def _is_text(kind: Kind) -> bool:
     return KINDS[kind].read and kind is not Kind.IMAGE
 
 
-def _uses(found: Inspected, live: Iterable[int], each: float) -> tuple[Use, ...]:
+def _uses(found: Inspected, live: Iterable[int], per_token: float) -> tuple[Use, ...]:
     """Sum a session's blocks by kind and tool."""
     read: defaultdict[tuple[str, str], float] = defaultdict(float)
     for number in live:
@@ -160,7 +160,7 @@ def _uses(found: Inspected, live: Iterable[int], each: float) -> tuple[Use, ...]
     for place, row in enumerate(found.stats.shares):
         key = (row.kind, _name(row.tool) if place < _MOST_TOOLS else "others")
         known = sums.get(key, Use(*key))
-        tokens = round(read[row.kind, row.tool] * each)
+        tokens = round(read[row.kind, row.tool] / per_token)
         sums[key] = Use(*key, known.size + row.size, known.protected + row.protected_bytes, known.tokens + tokens)
     return tuple(sums.values())
 
@@ -236,7 +236,7 @@ def overview(measured: Iterable[Measured]) -> Overview:
 def packed_rows(packed: Iterable[Packed]) -> tuple[Row, ...]:
     """Total packed sessions by project, largest first."""
     named = ((printed(each.entry.project) if each.entry.project else "unknown", each) for each in packed)
-    return _largest(Row(name, 1, each.entry.size, 0, round(each.share)) for name, each in named)
+    return _largest(Row(name, 1, each.entry.size, 0, each.packed_size) for name, each in named)
 
 
 def summed(name: str, rows: Iterable[Row]) -> Row:

@@ -146,11 +146,8 @@ def read_head(found: Found, roots: Sequence[Path], policy: Policy) -> ToPack:
         what, remedy = "no session can be unpacked into a folder with that name", "Name its own folder alone."
         raise Refused(what, where=path, remedy=remedy)
     with open_session(path, writing=False) as session:
-        if rollouts.is_packed(session):
-            form, head = rollouts.read(session)
-        else:
-            head = reading.head_in(session)
-            form = reading.format_of(session, head=head)
+        form, head = rollouts.read(session)
+        if not rollouts.is_zipped(session):
             if not found.named:
                 reading.refuse_nameless(session, form)
             reading.refuse_in_merge(session)
@@ -301,7 +298,7 @@ def _take_out(each: Packed, head: ToPack) -> None:
 
 def stats_of(head: ToPack, archive: str, status: str) -> PackStats:
     """Return the statistics of a session that is, or would be, in an archive."""
-    store = reading.size_of_store(store_in(head.path))
+    store = store_in(head.path).size
     shown, others = str(head.found.path), tuple(map(str, head.others))
     return PackStats(
         shown, head.form.name, head.name.project, head.title, head.size + store, archive, status, store, others

@@ -329,7 +329,7 @@ def _bring(each: Packed, reader: PackReader | None) -> UnpackStats:
 
 def _refuse_unless_session(path: Path) -> None:
     with open_session(path, writing=False) as session:
-        if rollouts.is_packed(session):
+        if rollouts.is_zipped(session):
             rollouts.read(session)
         else:
             reading.refuse_unless_session(session)
@@ -449,7 +449,7 @@ def listed_packed(selection: Selection) -> Iterator[Outcome[ListedSession]]:
             could_save=0,
             reason=f"packed in {each.pack.archive}",
             packed=True,
-            packed_size=round(each.share),
+            packed_size=each.packed_size,
             title=each.entry.title,
             made_elsewhere=not each.pack.is_certain,
         )

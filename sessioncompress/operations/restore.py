@@ -17,9 +17,10 @@ from sessioncompress.core.checkpoint import Say
 from sessioncompress.core.jsonl import parse_any, pieces_of
 from sessioncompress.core.marker import HEAD
 from sessioncompress.core.model import Role
-from sessioncompress.core.text import counted, joined, not_there, strangers
+from sessioncompress.core.text import counted, joined
 from sessioncompress.errors import Damaged, Refused, SessionCompressError, Unreadable, UsageError
 from sessioncompress.formats.base import Format
+from sessioncompress.operations import reasons
 from sessioncompress.operations.checkpoints import (
     WithoutCheckpoints,
     before_all,
@@ -219,12 +220,12 @@ class Restoring:
             written = [*map(LineRecord.encode, forms), *map(CheckpointRecord.encode, taken)]
             records = sealed(written, readable(run, journal), journal, lengths.journal)
             size = sink.commit(records if self.journal.runs else [])
-        store = reading.size_of_store(self.store)
+        store = self.store.size
         return replace(stats, size_after=size, lines_restored=changed, checkpoints_removed=len(taken), store_size=store)
 
     def stats(self, status: Status, reason: str) -> RestoreStats:
         """Return statistics of the session before any change."""
-        size, store = self.session.size, reading.size_of_store(self.store)
+        size, store = self.session.size, self.store.size
         path, elsewhere = str(self.session.path), not self.journal.is_ours
         return RestoreStats(path, status, reason, self.run, size, size, store_size=store, made_elsewhere=elsewhere)
 
@@ -273,21 +274,21 @@ class _Exactly(Restoring):
         if inexact:
             # The runs stay in place, because part of their work could not be undone.
             self.command = RunKind.RESTORE_MARKERS
-        changed = text.CHANGED_SINCE if since.was_changed and not (inexact or since.gone) else ""
+        changed = reasons.CHANGED_SINCE if since.was_changed and not (inexact or since.gone) else ""
         in_merge = "it still has git's conflict markers" if reading.line_in_merge(session) else ""
         unknown = has_unknown_summary(session, journal)
         summary = "it has a summary that compact wrote, which its store does not know: that stays" if unknown else ""
         copied = "" if before.altered else before.copied
         markers, may_lack = self._markers(since)
-        said = joined(inexact, not_there(since.gone), changed, in_merge, copied, summary, markers)
+        said = joined(inexact, reasons.not_there(since.gone), changed, in_merge, copied, summary, markers)
         if not swaps and not before.taken:
             known = self.others.known(before.pieces()) if runs is None else {}
-            none = text.ALREADY_BUT if markers or copied or any(known.values()) else text.ALREADY
+            none = reasons.ALREADY_BUT if markers or copied or any(known.values()) else reasons.ALREADY
             none = "nothing more can be restored" if inexact else none
             none = none if runs is None else f"nothing that the run {self.run} did is left in it"
             if any(known.values()):
                 # No marker names what a summary of another store removed, so only that store helps.
-                refuse_if_compacted(self.stored, text.elsewhere(known, way=""))
+                refuse_if_compacted(self.stored, reasons.elsewhere(known, way=""))
             done = self.stats(Status.UNCHANGED, none)
         else:
             self._refuse_if_less(before)
@@ -296,7 +297,7 @@ class _Exactly(Restoring):
             done = self.write(lines, len(swaps), undoes=undoes, before=before)
             known = self.others.known()
         # Even if these runs are undone, a run recorded in another store may not be.
-        elsewhere = text.elsewhere(known)
+        elsewhere = reasons.elsewhere(known)
         return replace(
             done,
             reason=joined(done.reason, elsewhere, said),
@@ -379,11 +380,11 @@ class _Exactly(Restoring):
         # In lines that another user's journal knows, every marker counts as unknown.
         unknown = standing if journal.is_ours else relatives.strangers_of(session, journal)
         which = "in changed lines" if since.changed else "that the agent copied"
-        copies = text.staying(sum(each.key in journal for each in unknown), which)
+        copies = reasons.staying(sum(each.key in journal for each in unknown), which)
         copies += ", for good: copy the session first" if copies and since.changed else ""
-        of_relatives = text.staying(len(marked) - len(left), "whose originals are in a relative's store")
+        of_relatives = reasons.staying(len(marked) - len(left), "whose originals are in a relative's store")
         left, harm = self.unknown_to_others(left)
-        return joined(copies, of_relatives, strangers(len(left)), *_notes(harm)), bool(harm)
+        return joined(copies, of_relatives, reasons.strangers(len(left)), *_notes(harm)), bool(harm)
 
     def _of_runs(self, runs: frozenset[int], found: RewrittenLines, since: Since) -> Mapping[int, LineRecord]:
         """Map rewritten lines to their content before these runs. Raises Refused if later runs interfere."""
@@ -478,24 +479,24 @@ class _FromMarkers(Restoring):
             known = (str(store.originals), str(session.path))
             left, harm = self.unknown_to_others(left)
             notes = _notes(each for each in (*harm, *failed) if each.where not in known)
-            rest = joined(not_there(since.gone), *notes, strangers(len(left)))
+            rest = joined(reasons.not_there(since.gone), *notes, reasons.strangers(len(left)))
             is_exact = not (stays or inexact or harm)
             if back.lines:
                 reason = joined(*stores.told_of(back), stays, inexact, rest)
                 forms = back.forms(since.rewritten, journal)
                 done = self.write(self.noting(back.written()), len(back.lines), reason, undoes=(), forms=forms)
-                elsewhere = text.elsewhere(self.others.known(), way="")
+                elsewhere = reasons.elsewhere(self.others.known(), way="")
                 by_others = done.made_elsewhere or any(not each.journal.is_ours for each in back.given)
                 reason, is_exact = joined(done.reason, elsewhere), is_exact and not elsewhere
                 return replace(done, reason=reason, exact=is_exact, made_elsewhere=by_others)
         if failed:
             raise failed[0]
-        elsewhere = text.elsewhere(self.others.known(pieces_of(session.reader, session.size)), way="")
+        elsewhere = reasons.elsewhere(self.others.known(pieces_of(session.reader, session.size)), way="")
         is_exact = is_exact and not elsewhere
         nothing = f"it has nothing that can be put back{': the session is not exact' if inexact else ''}"
         if is_own and is_exact:
-            nothing = text.ALREADY_BUT if left else text.ALREADY
-        nothing = nothing if back.sources else text.NONE_STORED
+            nothing = reasons.ALREADY_BUT if left else reasons.ALREADY
+        nothing = nothing if back.sources else reasons.NONE_STORED
         reason = joined(nothing, told_of(since.changed), stays, rest, elsewhere)
         return replace(self.stats(Status.UNCHANGED, reason), exact=is_exact)
 

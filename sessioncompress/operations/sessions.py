@@ -28,7 +28,7 @@ from sessioncompress.core.text import counted, printable, quote, utf8
 from sessioncompress.errors import NOTHING_DONE, IsALink, NotASession, SessionCompressError, UsageError, failing
 from sessioncompress.formats import table, values
 from sessioncompress.formats.base import Format, Head
-from sessioncompress.operations.compress import compress_session, judge_open, refuse_in_merge, rehearse, rehearse_open
+from sessioncompress.operations.compress import compress_session, judge_open, refuse_conflicts, rehearse, rehearse_open
 from sessioncompress.pipeline import reading, rollouts, triage
 from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, Search, discover, is_folder, is_younger
 from sessioncompress.pipeline.stats import Action, BudgetStats, CompressionStats, Status
@@ -251,11 +251,11 @@ class ListedSession(Struct, frozen=True, rename="camel"):
     estimate: int = field(default=0, name="couldSaveEstimate")
 
 
-def not_due(session: Session, policy: Policy, *, force: bool) -> tuple[Path, str]:
+def file_and_reason(session: Session, policy: Policy, *, force: bool) -> tuple[Path, str]:
     """Return the file that a session's store belongs to, and the reason if nothing is due in it, else empty."""
     if session.remote is not None:
         return lines_of(session.path), triage.too_small(session.size, policy, force=force)
-    return session.path, (triage.not_due(session.path, policy, force=force) or ("", ""))[1]
+    return session.path, (triage.status_unopened(session.path, policy, force=force) or ("", ""))[1]
 
 
 def listed(session: Session, policy: Policy, *, counts: bool) -> ListedSession:
@@ -266,7 +266,7 @@ def listed(session: Session, policy: Policy, *, counts: bool) -> ListedSession:
         saves = max(would.original_size - would.compressed_size - would.store_added, 0) if would.is_smaller else 0
         reason = "" if would.is_smaller else would.reason
     else:
-        path, reason = not_due(session, policy, force=False)
+        path, reason = file_and_reason(session, policy, force=False)
         saves = 0 if reason else triage.estimate(path, session.agent, session.size, policy)
         reason = reason or ("" if saves else "little to save, or not estimated: --savings counts")
     journal = journals.load(store_at(real_place(path), policy).journal)
@@ -456,7 +456,7 @@ def inspect_open(stored: reading.Stored, policy: Policy) -> Inspected:
         path=str(session.path),
         format=known.form.name,
         size=session.size,
-        store_size=reading.size_of_store(stored.store),
+        store_size=stored.store.size,
         lines=len(known.survey.lines),
         turns=turns_of(known.survey),
         summary_count=sum(role is Role.CHECKPOINT for role in view.lines.roles),
@@ -492,7 +492,7 @@ def budget_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
         # A judgment needs no original, so the store is not checked.
         store = store_of(session.path, policy)
         known = reading.read_session(reading.Stored(session, store, journals.load(store.journal)))
-        refuse_in_merge(known)
+        refuse_conflicts(known)
         stats = judge_open(known, policy)
         if not policy.enabled:
             return replace(stats, decision=Action.NONE.value, reason=triage.SWITCHED_OFF)

@@ -203,8 +203,8 @@ class Answered(NamedTuple):
         summary = self.summary
         return {
             "size_after": draft.size,
-            "tokens_after": tokens_of(draft.read, session.each),
-            "tokens_summary": estimate(len(summary.text), session.each),
+            "tokens_after": tokens_of(draft.read, session.per_token),
+            "tokens_summary": estimate(len(summary.text), session.per_token),
             "tokens_sent": self.sent,
             "by": summary.by,
             "model": summary.model,

@@ -100,7 +100,7 @@ def _given(old: OldPart, rule: str, kept: Sequence[int], *, dry_run: bool) -> Ma
             "messagesOld": messages_of(session.read, frozenset(old.lines)),
             "messagesKept": messages_of(session.read, frozenset(kept)),
         },
-        "tokensBefore": tokens_of(session.read, session.each),
+        "tokensBefore": tokens_of(session.read, session.per_token),
         "previousSummary": next(earlier, None),
         "files": {"read": old.extract.read, "modified": old.extract.changed},
         "goal": besides.goal,

@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from sessioncompress.core import text
 from sessioncompress.core.jsonl import document_of, is_readable, parse, parse_any, pieces_of
 from sessioncompress.core.marker import PREFIX_BYTES, is_unedited, references
 from sessioncompress.core.model import Kind
-from sessioncompress.core.text import joined
+from sessioncompress.core.text import joined, printable
 from sessioncompress.errors import Damaged, Refused, SessionCompressError
 from sessioncompress.formats.base import Entry, Format
 from sessioncompress.formats.values import entry_of
+from sessioncompress.operations import reasons
 from sessioncompress.operations.checkpoints import (
     WithoutCheckpoints,
     before_all,
@@ -74,7 +74,7 @@ class Since(NamedTuple):
 def told_of(changed: Sequence[ChangedLine]) -> str:
     """Describe the changed lines, or return empty."""
     numbers, refs = [each.line for each in changed], [ref for each in changed for ref in each.refs]
-    return joined(text.older(sum(each.later for each in changed)), text.changed_lines(numbers, refs))
+    return joined(reasons.older(sum(each.later for each in changed)), reasons.changed_lines(numbers, refs))
 
 
 def since_runs(stored: reading.Stored) -> Since:
@@ -104,7 +104,7 @@ def since_runs(stored: reading.Stored) -> Since:
     name = known.named(reading.head_in(session)).id
     if name and journal.session_ids and name not in journal.session_ids:
         raise Refused(
-            f"the store next to it belongs to another session, {text.printable(journal.session_ids[-1])}",
+            f"the store next to it belongs to another session, {printable(journal.session_ids[-1])}",
             where=session.path,
             remedy="Put each session back to its own store.",
         )
@@ -268,7 +268,7 @@ def verify_session(path: Path | str, policy: Policy = BALANCED, *, form: str | N
             relatives.refuse_if_marked(stored, policy)
         others = OtherStores(session.path, store, backups_of(session.path, policy))
         elsewhere = others.known(pieces_of(session.reader, session.size))
-        refuse_if_compacted(stored, text.elsewhere(elsewhere, way=""))
+        refuse_if_compacted(stored, reasons.elsewhere(elsewhere, way=""))
         before_all(session, journal, store.originals).refuse_if_stuck()
         if others.stores:
             standing = WithoutCheckpoints(session, journal, store.originals, None, journal.checkpoints)

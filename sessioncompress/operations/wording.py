@@ -11,19 +11,8 @@ from msgspec.structs import asdict, replace
 from sessioncompress.compressors import KINDS
 from sessioncompress.core.checkpoint import EXTRACTIVE
 from sessioncompress.core.model import Kind
-from sessioncompress.core.text import (
-    CHANGED_SINCE,
-    counted,
-    elsewhere,
-    file_line,
-    files_line,
-    kb,
-    listed,
-    not_there,
-    printable,
-    smaller,
-    strangers,
-)
+from sessioncompress.core.text import counted, file_line, files_line, kb, listed, printable, smaller
+from sessioncompress.operations import reasons
 from sessioncompress.operations.batch import PASSED_OVER
 from sessioncompress.pipeline.stats import CompressionStats, Status, to_json
 from sessioncompress.store.git import INTO_A_STORE
@@ -301,9 +290,9 @@ def noticed(stats: VerifyStats) -> list[str]:
 
     changed = told_of(stats.changed)
     if stats.was_changed and not (changed or stats.lines_not_there):
-        changed = CHANGED_SINCE
-    notes = [changed, not_there(stats.lines_not_there), known, strangers(stats.unknown_markers)]
-    notes.append(elsewhere(stats.elsewhere))
+        changed = reasons.CHANGED_SINCE
+    notes = [changed, reasons.not_there(stats.lines_not_there), known, reasons.strangers(stats.unknown_markers)]
+    notes.append(reasons.elsewhere(stats.elsewhere))
     if stats.foreign_files:
         foreign = counted(stats.foreign_files, "file", "files")
         notes.append(f"{foreign} in its store ignored: not written by a run of this user on this machine")

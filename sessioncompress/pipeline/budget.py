@@ -25,7 +25,7 @@ from sessioncompress.core.text import KB
 from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.stats import Action, BudgetStats
-from sessioncompress.pipeline.summary import LINES, TURNS, is_since, noted
+from sessioncompress.pipeline.totals import LINES, TURNS, is_since, noted
 from sessioncompress.pipeline.usage import ANY, answers, characters_per_token, limits_of
 from sessioncompress.policy.model import Budget, Limits, Policy, Rule
 
@@ -210,15 +210,14 @@ def judged(
     """Judge a session against its budget.
 
     `pruning_saves` returns how many tokens pruning would save the model; only some rules call it. `settled` is the
-    result of triage.settled(). With `to_compact`, decide whether a checkpoint is due.
+    result of triage.why_settled(). With `to_compact`, decide whether a checkpoint is due.
     """
     read, run, found = known.survey, known.journal.last_run, answers(known.survey)
     newest = next((each for each in reversed(found.answers) if each.usage), None)
     is_stale = newest is not None and (found.behind is None or not is_since(newest, run))
     recorded = newest.usage.context if newest and newest.usage else None
     model = next((each.model for each in reversed(found.answers) if each.model), "")
-    each = characters_per_token(model)
-    estimated = tokens_of(read, each)
+    estimated = tokens_of(read, characters_per_token(model))
     limits = limits_of(model, policy.budget.models)
     source = "policy" if limits in policy.budget.models else "fallback" if limits.pattern == ANY else "table"
     if source != "policy" and (window := next((each.window for each in reversed(found.answers) if each.window), 0)):

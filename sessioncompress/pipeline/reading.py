@@ -43,9 +43,9 @@ from sessioncompress.store import disk
 from sessioncompress.store import journal as journals
 from sessioncompress.store.damage import judging
 from sessioncompress.store.journal import CR_LF, LF, Journal, convert_back
-from sessioncompress.store.layout import Store, begins_with, is_archive, real_place, size_of, store_of
+from sessioncompress.store.layout import Store, begins_with, is_archive, real_place, store_of
 from sessioncompress.store.lock import OpenSession, open_file, open_session
-from sessioncompress.store.originals import FRAME_MAGIC
+from sessioncompress.store.originals import FRAME_MAGIC, OriginalsReader
 from sessioncompress.store.records import LineRecord
 from sessioncompress.store.recover import brought_home, check, recover
 
@@ -273,6 +273,18 @@ def original_in(raw: bytes, digest: bytes, row: int | None, journal: Journal) ->
     return newest
 
 
+def as_written(raw: bytes, record: LineRecord | None, originals: OriginalsReader) -> bytes:
+    """Return a line as its agent wrote it: the original, if its record has one, with an LF if the line has one.
+
+    Raises Unreadable.
+    """
+    if record is None or record.place is None:
+        return raw
+    original = originals.line(record.place, record.sha256)
+    # The message was on a line of its own then, and may be one of several now.
+    return original if raw.endswith(b"\n") else original.removesuffix(b"\n")
+
+
 class Matched(NamedTuple):
     """A session's lines as its journal knows them: the rewritten ones, and originals that no line holds in any form.
 
@@ -351,11 +363,6 @@ class Known(Stored, frozen=True):
             found[number] = start, size + len(raw)
             position += len(raw)
         return [found[number] for number in range(len(sizes))]
-
-
-def size_of_store(store: Store) -> int:
-    """Return a store's size in bytes."""
-    return sum(size_of(path) or 0 for path in (store.originals, store.journal))
 
 
 def size_of_names(paths: Iterable[Path]) -> int:

@@ -247,8 +247,7 @@ def strangers_of(session: OpenSession, journal: Journal) -> list[Stranger]:
     """
     found = []
     try:
-        known = rollouts.read(session)[0] if rollouts.is_packed(session) else reading.format_of(session)
-        reader = known.reader()
+        reader = rollouts.read(session)[0].reader()
         for _, raw, whole in rollouts.pieces(session):
             digest = sha256(raw).digest() if whole and PREFIX_BYTES in raw else b""
             is_known = not digest or journal.rewriting(digest) is not None or journal.original(digest) is not None

@@ -1,4 +1,4 @@
-"""Find and read rollouts that Codex has packed itself, `rollout-*.jsonl.zst`. We never rewrite them."""
+"""Find and read rollouts that Codex has packed itself with zstd, `rollout-*.jsonl.zst`. We never rewrite them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sessioncompress.core import jsonl
 from sessioncompress.errors import NotASession
 from sessioncompress.formats.base import HEAD_LINES, Format, Head, Name
 from sessioncompress.formats.table import detect, head_of
+from sessioncompress.pipeline import reading
 from sessioncompress.pipeline.discover import EVERYTHING, Found, Globs, discover, folders, is_folder
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.originals import FRAME_MAGIC, zstd
@@ -24,15 +25,15 @@ _MOST: Final = 1 << 30
 _WINDOW: Final = {int(zstd.DecompressionParameter.window_log_max): 27}
 
 
-def with_packed(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Found]:
-    """Yield what discover() yields, and the packed rollouts in the folders."""
+def with_zipped(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Found]:
+    """Yield what discover() yields, and the zipped rollouts in the folders."""
     paths = list(paths)
     yield from discover(paths, globs)
-    yield from (Found(path, named=False) for path in packed_in(paths, globs))
+    yield from (Found(path, named=False) for path in zipped_in(paths, globs))
 
 
-def packed_in(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Path]:
-    """Yield the packed rollouts in the folders, found by name."""
+def zipped_in(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Path]:
+    """Yield the zipped rollouts in the folders, found by name."""
     for here, below in (each for path in paths if is_folder(path) for each in folders(path, globs)):
         with suppress(OSError):
             for name in sorted(os.listdir(here)):
@@ -41,19 +42,22 @@ def packed_in(paths: Iterable[Path], globs: Globs = EVERYTHING) -> Iterator[Path
 
 
 def whose(path: Path) -> tuple[Format, Name]:
-    """Detect a packed rollout's format and read its header. Raises as reading.whose() does."""
+    """Detect a session's format, also of a zipped rollout, and read its header. Raises as read() does."""
     with open_session(path, writing=False) as session:
         form, head = read(session)
         return form, form.named(head)
 
 
-def is_packed(session: OpenSession) -> bool:
+def is_zipped(session: OpenSession) -> bool:
     """True if a file starts with the magic number of zstd."""
     return os.pread(session.fd, len(FRAME_MAGIC), 0) == FRAME_MAGIC
 
 
 def read(session: OpenSession) -> tuple[Format, Head]:
-    """Detect the format of a packed file's content, and read its head. Raises NotASession."""
+    """Detect a session's format, also of a zipped rollout, and read its head. Raises as reading.format_of() does."""
+    if not is_zipped(session):
+        head = reading.head_in(session)
+        return reading.format_of(session, head), head
     head = head_of(raw for _, raw, whole in islice(pieces(session), HEAD_LINES) if whole)
     form = detect(head)
     if form is None:
@@ -63,8 +67,8 @@ def read(session: OpenSession) -> tuple[Format, Head]:
 
 
 def pieces(session: OpenSession) -> Iterator[jsonl.Piece]:
-    """Yield a session's lines. For a packed rollout, stop silently where decompression fails."""
-    if not is_packed(session):
+    """Yield a session's lines. For a zipped rollout, stop silently where decompression fails."""
+    if not is_zipped(session):
         yield from jsonl.pieces_of(session.reader, session.size)
         return
     with suppress(zstd.ZstdError, EOFError), session.reader() as file, zstd.ZstdFile(file, options=_WINDOW) as content:

@@ -17,7 +17,7 @@ from sessioncompress.core.lines import Survey, gap, messages_of, tokens_of, turn
 from sessioncompress.core.model import JsonPath, Kind
 from sessioncompress.core.references import References
 from sessioncompress.core.splice import CannotSplice
-from sessioncompress.pipeline import summary, triage
+from sessioncompress.pipeline import totals, triage
 from sessioncompress.pipeline.plan import Plan, check, in_question, plan
 from sessioncompress.pipeline.reading import Known
 from sessioncompress.pipeline.rewrite import Applied, names_of_results, rewrite
@@ -35,7 +35,7 @@ def is_judged(policy: Policy) -> bool:
     return policy.budget.rule is not Rule.SIZE or policy.log_file is not None
 
 
-def not_due(known: Known, policy: Policy, budget: BudgetStats | None, *, force: bool) -> tuple[Status, str] | None:
+def status_left(known: Known, policy: Policy, budget: BudgetStats | None, *, force: bool) -> tuple[Status, str] | None:
     """Return the status and reason if nothing is due in a session, else None. With `force`, it is always due."""
     if reason := triage.may_be_cached(known.session.stat, policy):
         return Status.SKIPPED, reason
@@ -45,14 +45,14 @@ def not_due(known: Known, policy: Policy, budget: BudgetStats | None, *, force: 
         due = force or follows_checkpoint
         waits = budget is not None and budget.decision == Action.NONE and not due
         return (Status.SKIPPED, f"{budget.reason} (rule {budget.rule})") if budget and waits else None
-    before = summary.noted(known.journal.runs[-1], summary.TURNS) if known.journal.runs else 0
+    before = totals.noted(known.journal.runs[-1], totals.TURNS) if known.journal.runs else 0
     if policy.every_turns is not None and turns_of(known.survey) - before >= policy.every_turns:
         return None
     if reason := triage.too_small(known.session.size, policy, force=force):
         return Status.SKIPPED, reason
     if force or known.session.forced is not None:
         return None
-    reason = triage.settled(known.session.path, policy, known.session.stat, turns_counted=True)
+    reason = triage.why_settled(known.session.path, policy, known.session.stat, turns_counted=True)
     return (Status.UNCHANGED, reason) if reason else None
 
 
@@ -108,7 +108,7 @@ class Run:
         self._asked = asked
         self._policy = policy
         self._where = str(known.session.path)
-        self._each = characters_per_token(self._known.newest.model)
+        self._per_token = characters_per_token(self._known.newest.model)
         """Characters per token."""
         self._ours = Ours((self._journal,))
         self._strangers = self._strange_calls = 0
@@ -164,7 +164,7 @@ class Run:
                     left_alone |= applied.left_alone
                     if applied.again:
                         continue
-                    reason = summary.too_few_tokens(view, applied) if applied.changed else ""
+                    reason = totals.too_few_tokens(view, applied) if applied.changed else ""
                     if applied.waiting and not applied.changed:
                         reason = f"{text.counted(applied.waiting, 'line waits', 'lines wait')} until a commit has them"
                     if not applied.changed or reason:
@@ -187,12 +187,12 @@ class Run:
             original_size=self._session.size,
             compressed_size=finished.size,
             store_size=finished.originals_size,
-            boundary=summary.boundary_of(view),
+            boundary=totals.boundary_of(view),
             stats={
                 # Lets the next run count what was added since.
-                summary.TURNS: turns_of(read),
-                summary.LINES: len(read.lines),
-                summary.MESSAGES: messages_of(read),
+                totals.TURNS: turns_of(read),
+                totals.LINES: len(read.lines),
+                totals.MESSAGES: messages_of(read),
                 "linesChanged": len(applied.changed),
                 "removedBytes": applied.removed,
             }
@@ -250,16 +250,16 @@ class Run:
         stats = replace(
             before,
             status=Status.WOULD_COMPRESS if self._asked.dry_run else Status.COMPRESSED,
-            reason=summary.advice(view, before.protected_bytes) if explained else "",
+            reason=totals.advice(view, before.protected_bytes) if explained else "",
             compressed_size=attempt.finished.size,
             store_size=before.store_size + attempt.added,
             originals_size=attempt.finished.originals_size,
             store_added=attempt.added + self._journal.unaccounted,
-            **summary.replaced(applied.counts),
+            **totals.replaced(applied.counts),
             tool_results_cleared=applied.cleared,
             redundancies_eliminated=applied.redundancies,
-            tokens_after=tokens_of(view.survey._replace(lines=applied.lines), self._each),
-            tokens_uncached=summary.uncached(view, attempt.plan, applied, self._each),
+            tokens_after=tokens_of(view.survey._replace(lines=applied.lines), self._per_token),
+            tokens_uncached=totals.uncached(view, attempt.plan, applied, self._per_token),
             removed_bytes=applied.removed,
             lines_changed=len(applied.changed),
             messages_changed=messages_of(view.survey, frozenset(applied.changed)),
@@ -278,15 +278,15 @@ class Run:
             reason = f"it would save only {saved:,.1f} KB, less than minSavedKB {view.policy.min_saved_kb:,}"
         if not self._known.seen:
             reason = f"it does not look like a session of the format {self._known.form.name}; {reason}"
-        return replace(stats, reason=text.joined(reason, summary.advice(view, stats.protected_bytes)))
+        return replace(stats, reason=text.joined(reason, totals.advice(view, stats.protected_bytes)))
 
     def _stats(self, view: View) -> CompressionStats:
         """Return the session's statistics before any change. Markers older than the journal don't count as imitated."""
         found, journal = view.survey, self._journal
-        markers, in_calls = summary.imitated(found, view.ours)
+        markers, in_calls = totals.imitated(found, view.ours)
         # In calls, only markers newer than the journal count.
-        older = summary.noted(journal.runs[0], UNKNOWN_IN_CALLS) if journal.runs else self._strange_calls
-        tokens = tokens_of(found, self._each)
+        older = totals.noted(journal.runs[0], UNKNOWN_IN_CALLS) if journal.runs else self._strange_calls
+        tokens = tokens_of(found, self._per_token)
         removable, protected = in_question(view, range(len(view.lines)))
         return CompressionStats(
             self._where,
@@ -304,7 +304,7 @@ class Run:
             gap_at=(gap(found.lines, found.shape.live) or -1) + 1,
             tokens_before=tokens,
             tokens_after=tokens,
-            tokens_recorded=summary.recorded_now(self._known.newest, journal),
+            tokens_recorded=totals.recorded_now(self._known.newest, journal),
             removable_bytes=removable,
             protected_bytes=protected,
         )

@@ -21,7 +21,7 @@ SWITCHED_OFF = "switched off by the policy (enabled: false)"
 
 def skip(path: Path, policy: Policy, *, force: bool, form: str | None = None) -> CompressionStats | None:
     """Return the statistics of a file that the policy skips, or None if it must be opened to know."""
-    said = not_due(path, policy, force=force, form=form)
+    said = status_unopened(path, policy, force=force, form=form)
     if said is None:
         return None
     status, reason = said
@@ -39,7 +39,7 @@ def skip(path: Path, policy: Policy, *, force: bool, form: str | None = None) ->
     )
 
 
-def not_due(path: Path, policy: Policy, *, force: bool, form: str | None = None) -> tuple[Status, str] | None:
+def status_unopened(path: Path, policy: Policy, *, force: bool, form: str | None = None) -> tuple[Status, str] | None:
     """Return the status and reason of a file with nothing due, or None if it must be opened to know."""
     with failing(path):
         found = path.lstat()
@@ -50,7 +50,7 @@ def not_due(path: Path, policy: Policy, *, force: bool, form: str | None = None)
     reason = too_small(found.st_size, policy, force=force) if policy.every_turns is None else ""
     reason = reason or may_be_cached(found, policy)
     said = (Status.SKIPPED, reason) if reason else None
-    if not reason and not force and form is None and (reason := settled(path, policy, found)):
+    if not reason and not force and form is None and (reason := why_settled(path, policy, found)):
         said = Status.UNCHANGED, reason
     with failing(path):
         # Leftovers make a run open the session; it picks them up before it asks again.
@@ -105,7 +105,7 @@ def opens_anyway(path: Path, status: Status, *, named: bool, mends: bool) -> boo
     return (mends and bool(table.indexed(first))) or (is_skipped and not table.is_plainly_session(first))
 
 
-def settled(path: Path, policy: Policy, found: os.stat_result, *, turns_counted: bool = False) -> str:
+def why_settled(path: Path, policy: Policy, found: os.stat_result, *, turns_counted: bool = False) -> str:
     """Return why nothing is due after the newest run; empty if something may be, or if no run compressed the session.
 
     With the rule `size`, nothing is due until the session has grown enough, unless its agent compacts it. A run takes

@@ -16,10 +16,8 @@ from sessioncompress.store.folder import create_in_folder, names_of, refuse_othe
 from sessioncompress.store.layout import Lengths, Store
 from sessioncompress.store.lock import OpenSession
 from sessioncompress.store.originals import InFrame, OriginalsPacker
-from sessioncompress.store.swap import Draft, drain, is_kept_open, is_rewritten, put_back, put_in_place, state_of
+from sessioncompress.store.swap import HELD, Draft, drain, is_kept_open, is_rewritten, put_back, put_in_place, state_of
 
-_HELD = 4 * disk.BUFFER
-"""Bytes of packed originals held in memory until the run is known to pay."""
 CHANGED: Final = "The session is the new one, and its originals are kept."
 
 
@@ -75,7 +73,7 @@ class _GrowingFile:
         self.added.update(data)
         self.held += len(data)
         self.size += len(data)
-        if self.held > _HELD:
+        if self.held > HELD:
             self.write()
 
     def write(self) -> None:

@@ -321,7 +321,7 @@ def _attributes(fd: int) -> dict[str, bytes]:
 
 def set_time(fd: int, changed_ns: int) -> None:
     """Set the access and modification times of an open file, in nanoseconds."""
-    os.utime(fd, ns=(changed_ns, changed_ns))
+    system.utime(fd, ns=(changed_ns, changed_ns))
 
 
 def put_new(path: Path, data: bytes, *, mode: int | None = None) -> None:

@@ -117,6 +117,13 @@ class LeftOver:
             found.setdefault(state.inode, []).append(state)
         return found
 
+    def replaced(self, session: int) -> dict[int, list[LateLink]]:
+        """The states of each replaced file, without the session itself, which has that inode number.
+
+        After a run that was killed before its swap, the linked file is still the session.
+        """
+        return {inode: states for inode, states in self.late.items() if inode != session}
+
     @property
     def links(self) -> list[Path]:
         """All files that are named like late links."""

@@ -65,6 +65,11 @@ class Store(NamedTuple):
         """True if this user made it on this machine."""
         return self.folder.name == folder_name()
 
+    @property
+    def size(self) -> int:
+        """The bytes of its files."""
+        return sum(size_of(path) or 0 for path in (self.originals, self.journal))
+
 
 class Lengths(NamedTuple):
     """The bytes of each file that the last run record commits; a crash left anything after them."""

@@ -196,7 +196,7 @@ def copy_out(entry: Entry, reader: PackReader, folder: Path) -> Path:
 def _write(fd: int, entry: Entry, member: Member, reader: PackReader) -> None:
     for piece in reader.read(entry, member):
         disk.write_all(fd, piece)
-    disk.system.utime(fd, ns=(member.mtime_ns, member.mtime_ns))
+    disk.set_time(fd, member.mtime_ns)
 
 
 @contextmanager

@@ -69,9 +69,14 @@ class Packed(NamedTuple):
         return {(root or self.pack.root) / each.path: each for each in self.entry.members}
 
     @property
-    def share(self) -> float:
-        """Its share of the archive's bytes. Packed sessions also share the space of those that were unpacked."""
-        return self.entry.size * self.pack.index.size / max(self.pack.size, 1)
+    def archived_size(self) -> int:
+        """Estimate the bytes of the archive that hold it, whether it was unpacked or not."""
+        return self.entry.size * self.pack.index.size // max(sum(each.size for each in self.pack.index.entries), 1)
+
+    @property
+    def packed_size(self) -> int:
+        """Its part of the archive if the packed sessions also share the space of those that were unpacked."""
+        return round(self.entry.size * self.pack.index.size / max(self.pack.size, 1))
 
     def reads_back(self) -> bool:
         """True if the session can be read from the pack and matches the index."""
@@ -325,12 +330,6 @@ class NewPack:
                 raise FileFailed(what, where=self._path, remedy=remedy)
             self._at.publish(self._path, self.name, index)
             return Pack(self._at, self._at.folders()[0], self.name, index)
-
-
-def share_of(each: Packed) -> int:
-    """Estimate the bytes of an archive that a session takes."""
-    pack, entry = each
-    return entry.size * pack.index.size // max(sum(each.size for each in pack.index.entries), 1)
 
 
 def write_anew(without: Packed) -> None:

@@ -267,9 +267,7 @@ def _refuse_what_others_wrote(session: OpenSession) -> None:
     Either it rewrote the file just after a run replaced it, or it put a new file in the session's place just before a
     run was killed. Only the user can decide which one counts.
     """
-    links = session.left_over.late
-    # After a run that was killed before its swap, the linked file is still the session.
-    links.pop(session.stat.st_ino, None)
+    links = session.left_over.replaced(session.stat.st_ino)
     drafts = {path: path.lstat().st_ino for path in session.left_over.drafts}
     for state in chain.from_iterable(links.values()):
         path = state.path(session.path)
@@ -289,17 +287,14 @@ def _of_others(session: OpenSession, path: Path, what: str) -> Refused:
 def removable(session: OpenSession) -> list[Path]:
     """List the drafts and late links that recover() would remove now."""
     with failing(session.path):
-        going = list(session.left_over.drafts)
-        for inode, states in session.left_over.late.items():
-            keeps = None
-            # After a run that was killed before its swap, the linked file is still the session.
-            if inode != session.stat.st_ino:
-                with disk.closing(open_file(states[0].path(session.path))) as late:
-                    keeps, holding = holding_state(states, session.stat.st_ino), held(late)
-                    rewritten = is_rewritten(session, state_of(session, late), Replaced(late))
-                    if not rewritten and is_done(late, holding, keeps):
-                        keeps = None
-            going += [state.path(session.path) for state in states if state != keeps]
+        left_over, inode = session.left_over, session.stat.st_ino
+        going = list(dict.fromkeys([*left_over.drafts, *left_over.names_of(inode)]))
+        for states in left_over.replaced(inode).values():
+            with disk.closing(open_file(states[0].path(session.path))) as late:
+                keeps, holding = holding_state(states, inode), held(late)
+                rewritten = is_rewritten(session, state_of(session, late), Replaced(late))
+                goes = not rewritten and is_done(late, holding, keeps)
+            going += [state.path(session.path) for state in states if goes or state != keeps]
     return going
 
 

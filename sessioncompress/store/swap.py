@@ -22,8 +22,8 @@ from sessioncompress.store.late_links import NO_DRAFT, LateLink, current_state, 
 from sessioncompress.store.layout import FOLDER, status_of
 from sessioncompress.store.lock import OpenForWriting, OpenSession, lock, open_file, wait_until_free
 
-_HELD = 4 * disk.BUFFER
-"""Bytes held in memory until the run is known to pay. Most sessions are smaller."""
+HELD = 4 * disk.BUFFER
+"""Bytes of a file held in memory until the run is known to pay. Most sessions are smaller."""
 
 
 class Draft:
@@ -50,7 +50,7 @@ class Draft:
         self._pending.append(data)
         self._pending_size += len(data)
         self.size += len(data)
-        if self._pending_size >= (_HELD if self.fd < 0 else disk.BUFFER):
+        if self._pending_size >= (HELD if self.fd < 0 else disk.BUFFER):
             self._write_pending()
 
     def check(self) -> None:
@@ -328,12 +328,11 @@ def _states_at_the_end(session: OpenSession, end: int) -> dict[int, LateLink]:
     Look up now which late bytes the session already has: the new file's bytes can't tell.
     """
     states = {}
-    for inode, found in session.left_over.late.items():
-        if inode != session.stat.st_ino:
-            with disk.closing(open_file(found[0].path(session.path))) as file:
-                state = current_state(found, session.stat.st_ino, session.size)
-                drained = late_tail(session, state, file, whole_lines=False).start
-                states[inode] = state.moved(file, drained, end)
+    for inode, found in session.left_over.replaced(session.stat.st_ino).items():
+        with disk.closing(open_file(found[0].path(session.path))) as file:
+            state = current_state(found, session.stat.st_ino, session.size)
+            drained = late_tail(session, state, file, whole_lines=False).start
+            states[inode] = state.moved(file, drained, end)
     return states
 
 
@@ -393,12 +392,11 @@ def _carry_over(session: OpenSession, tail: Tail) -> Replaced:
         behind = write_with_tail(draft, session, tail)
         draft.check()
         states = {}
-        for inode, links in session.left_over.late.items():
-            if inode != session.stat.st_ino:
-                # Places after the tail moved by its length.
-                state = current_state(links, session.stat.st_ino, session.size)
-                moved = 0 if state.base < tail.at else behind - tail.at
-                states[inode] = state._replace(base=state.base + moved)
+        for inode, links in session.left_over.replaced(session.stat.st_ino).items():
+            # Places after the tail moved by its length.
+            state = current_state(links, session.stat.st_ino, session.size)
+            moved = 0 if state.base < tail.at else behind - tail.at
+            states[inode] = state._replace(base=state.base + moved)
         states[late.st_ino] = states[late.st_ino].moved(tail.fd, tail.end, behind)
         return put_in_place(session, draft, states=states, newest=late.st_mtime_ns)
     finally:

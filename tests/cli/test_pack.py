@@ -459,7 +459,7 @@ def test_search(work: Path, text: str) -> None:
 def test_a_search_that_stops_says_so_in_its_total(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(here, claude("one needle\nanother needle\na third needle"), "s.jsonl")
     assert run("search", "needle", here).stdout.endswith("total: 3 lines in 1 of 1 session\n")
-    monkeypatch.setattr(searching, "_MOST", 2)
+    monkeypatch.setattr("sessioncompress.operations.search._MOST", 2)
     said = run("search", "needle", here).stdout
     assert "more lines match\n" in said
     assert said.endswith("total: at least 2 lines in 1 of 1 session\n")

@@ -216,16 +216,19 @@ def test_no_other_command_is_answered(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_what_is_forced_or_named_otherwise_is_due(tmp_path: Path) -> None:
     """A session as the last run left it has nothing due, but whoever forces a run wants it to look."""
     path = tmp_path / _done(tmp_path)[0]
-    assert triage.not_due(path, BALANCED, force=False) == (Status.UNCHANGED, "already compressed, nothing new since")
-    assert triage.not_due(path, BALANCED, force=True) is None
-    assert triage.not_due(path, BALANCED, force=False, form="pi") is None
+    assert triage.status_unopened(path, BALANCED, force=False) == (
+        Status.UNCHANGED,
+        "already compressed, nothing new since",
+    )
+    assert triage.status_unopened(path, BALANCED, force=True) is None
+    assert triage.status_unopened(path, BALANCED, force=False, form="pi") is None
 
 
 def test_a_session_that_was_restored_is_due(tmp_path: Path) -> None:
     """The newest run is no run of this command then."""
     path = tmp_path / _done(tmp_path)[0]
     run("restore", path)
-    assert triage.not_due(path, BALANCED, force=False) is None
+    assert triage.status_unopened(path, BALANCED, force=False) is None
 
 
 def test_without_an_output_the_command_line_sees_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

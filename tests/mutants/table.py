@@ -187,7 +187,7 @@ MUTANTS = (
     ),
     # When a run acts, and how much it takes.
     *_in(
-        "pipeline/summary.py",
+        "pipeline/totals.py",
         "tests/properties/test_pruning.py::test_a_run_that_saves_the_model_too_little_writes_nothing",
     )(
         ("a run that prunes too little is written", "if saved >= least else", "if True else"),
@@ -308,7 +308,7 @@ MUTANTS = (
 """,
         ),
         ("the journal is certain before the originals are", "        self._originals.sync()\n", ""),
-        ("originals are on disk before the run is known to pay", "if self.held > _HELD:", "if True:"),
+        ("originals are on disk before the run is known to pay", "if self.held > HELD:", "if True:"),
         (
             "originals are on disk before there is a journal",
             "        if self._before is not None:\n            self._before.open()\n",
@@ -329,7 +329,7 @@ MUTANTS = (
     *_in("store/swap.py", _COMMIT)(
         (
             "a draft is on disk before it is known to pay",
-            "if self._pending_size >= (_HELD if self.fd < 0 else disk.BUFFER):",
+            "if self._pending_size >= (HELD if self.fd < 0 else disk.BUFFER):",
             "if True:",
         ),
         ("old metadata is lost", "                disk.copy_metadata(session.fd, draft.fd, newest=newest)\n", ""),
@@ -537,7 +537,7 @@ MUTANTS = (
         ("a command is asked of a session that is left", "if not rehearsed.is_compacted:", "if False:"),
     ),
     *_in("operations/compact.py", _DUE)(
-        ("a session is compacted that is not due", "or _not_due(self._budget)", ""),
+        ("a session is compacted that is not due", "or _why_no_summary(self._budget)", ""),
     ),
     *_in("store/journal.py", _DUE)(
         (

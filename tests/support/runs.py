@@ -238,7 +238,7 @@ def runs_again(path: Path, policy: Policy) -> CompressionStats:
 @contextmanager
 def reading_again() -> Iterator[None]:
     """Let a run read a session however little came since the last one."""
-    with mock.patch.object(triage, "settled", return_value=""):
+    with mock.patch.object(triage, "why_settled", return_value=""):
         yield
 
 

@@ -55,7 +55,7 @@ def test_packs_are_read_once_for_the_sessions_of_a_folder(tmp_path: Path, monkey
         read.append(None)
         return packing.packs_in(at)
 
-    monkeypatch.setattr(forget, "packing", SimpleNamespace(packs_in=reading, share_of=packing.share_of))
+    monkeypatch.setattr(forget, "packing", SimpleNamespace(packs_in=reading))
 
     def reads() -> int:
         read.clear()

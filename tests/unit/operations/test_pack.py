@@ -19,7 +19,7 @@ from sessioncompress.operations.pack import pack_sessions
 from sessioncompress.operations.packed import meant_by, selected, unpack_sessions
 from sessioncompress.operations.sessions import Selection
 from sessioncompress.pipeline.discover import Found, discover
-from sessioncompress.pipeline.rollouts import with_packed
+from sessioncompress.pipeline.rollouts import with_zipped
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store.layout import FOLDER, plain_in, store_in
 from sessioncompress.store.originals import zstd
@@ -282,6 +282,6 @@ NO_ROLLOUTS = [b"\x28\xb5\x2f\xfd damaged", zstd.compress(b"no session\n"), b"",
 @pytest.mark.parametrize("content", NO_ROLLOUTS, ids=["damaged", "no session", "empty", "zeros"])
 def test_what_is_no_rollout_stays(tmp_path: Path, content: bytes) -> None:
     (tmp_path / ROLLOUT).write_bytes(content)
-    (one,) = pack_sessions(with_packed([tmp_path]), [tmp_path], lambda _: BALANCED)
+    (one,) = pack_sessions(with_zipped([tmp_path]), [tmp_path], lambda _: BALANCED)
     assert one.passed_over
     assert (tmp_path / ROLLOUT).read_bytes() == content

@@ -51,7 +51,7 @@ class Life(NamedTuple):
 
     def says(self, policy: Policy = POLICY, *, force: bool = False) -> str:
         """Why nothing is due; empty where something may be."""
-        status, reason = triage.not_due(self.path, policy, force=force) or ("", "")
+        status, reason = triage.status_unopened(self.path, policy, force=force) or ("", "")
         assert status in ("", Status.UNCHANGED)
         return reason
 

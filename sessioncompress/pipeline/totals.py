@@ -1,4 +1,4 @@
-"""The numbers and messages that a run reports about a session."""
+"""The counts, totals and hints that a run reports about a session."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def recorded_now(newest: Answer, journal: Journal) -> int | None:
     return newest.usage.context if newest.usage and is_since(newest, journal.last_run) else None
 
 
-def uncached(view: View, planned: Plan, applied: Applied, each: float) -> int:
-    """Estimate the tokens in the next request that the provider no longer has cached. `each` is characters per token.
+def uncached(view: View, planned: Plan, applied: Applied, per_token: float) -> int:
+    """Estimate the tokens of the next request that are not cached any more, at `per_token` characters a token.
 
     A cache holds the start of a request up to the first message that differs. A mirror is in no request.
     """
@@ -64,7 +64,7 @@ def uncached(view: View, planned: Plan, applied: Applied, each: float) -> int:
     }
     read = [number for number in view.survey.shape.live if number not in view.survey.shape.dead]
     first = next((at for at, number in enumerate(read) if number in changed), len(read))
-    return estimate(sum(applied.lines[number].reads for number in read[first:]), each)
+    return estimate(sum(applied.lines[number].reads for number in read[first:]), per_token)
 
 
 def boundary_of(view: View) -> int:
