@@ -86,15 +86,6 @@ def test_a_session_that_was_moved_is_refused(tmp_path: Path, elsewhere: str | No
     assert moved.read_bytes() == session().bytes()
 
 
-def nameless(folder: Path) -> list[str]:
-    """Return the markers in the results of a session that was compressed without keeping originals."""
-    path = write(folder, session(), "nameless.jsonl")
-    compress(path, replace(EAGER, keep_backup=False))
-    return [
-        line for text in result_texts(entries(path.read_bytes())) for line in text.split("\n") if marker.is_one(line)
-    ]
-
-
 @pytest.mark.parametrize("first", [False, True], ids=["all of it", "one part of it"])
 def test_a_copy_of_a_session_whose_originals_were_not_kept_is_refused(tmp_path: Path, first: bool) -> None:
     """As a clone has it: its markers name no original, and no journal says how many lines there are."""
