@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, Self
 
 from tests.support import blocks
-from tests.support.session import START
+from tests.support.lines import START
 
 _Bytes = bytes  # the builders have a method of that name
 _FOLDER = "/tmp"
