@@ -141,7 +141,7 @@ MUTANTS = (
         ("the folder of a database that is gone stays", "folder.tidy(where)\n", "pass\n"),
     ),
     # The check of a rewritten session.
-    *_in("pipeline/plan.py", "tests/unit/operations/test_verify.py")(
+    *_in("pipeline/plan.py", "tests/unit/pipeline/test_check.py")(
         ("verify compares no lines", "for number in changed:", "for number in ():"),
         ("verify lets a protected line change", "view.standing[number] is Protection.PROTECTED", "False"),
         ("verify lets more than mirrors go from a protected line", " and rest(before) == rest(after)", ""),
