@@ -17,7 +17,7 @@ from tests.support.chats import ChatSession, GenCodeSession
 from tests.support.claude import ClaudeSession
 from tests.support.documents import GeminiDocument, OpenCodeExport
 from tests.support.rollout import Rollout
-from tests.support.runs import HOMES, invoke, journal_of, run, split, turn
+from tests.support.runs import invoke, journal_of, run, split, turn
 from tests.unit.hooks.calls import INVENTED
 
 DEPTHS = [1, 100, *range(jsonl.DEEPEST - 10, jsonl.DEEPEST + 6), 254, 300, 500, 800]
@@ -28,11 +28,7 @@ LONG = "a line of output, as a tool prints it\n" * 200
 _MARK = re.compile(rb'(\\?")@([0-9]+)@\\?"')
 
 
-@pytest.fixture(autouse=True)
-def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in HOMES:
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("at_home")
 
 
 def nested(data: bytes) -> bytes:

@@ -12,7 +12,7 @@ from sessioncompress.core.jsonl import cut
 from tests.support.chats import GenCodeSession
 from tests.support.documents import GeminiDocument, OpenCodeExport
 from tests.support.records import GeminiRecords
-from tests.support.runs import HOMES, invoke, journal_of, run
+from tests.support.runs import invoke, journal_of, run
 
 LONG = "a line of output, as a tool prints it\n" * 200
 LATE = "said last"
@@ -27,11 +27,7 @@ VALUES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in HOMES:
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("at_home")
 
 
 def gemini() -> bytes:
