@@ -35,7 +35,7 @@ from sessioncompress.pipeline.plan import Plan, plan
 from sessioncompress.pipeline.reading import survey
 from sessioncompress.pipeline.rewrite import Rewritten, rewrite
 from sessioncompress.pipeline.stats import CompressionStats, Status
-from sessioncompress.policy.model import BALANCED, Policy
+from sessioncompress.policy.model import BALANCED, Placeholder, Policy, Prune
 from sessioncompress.store import machine
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import store_in
@@ -48,6 +48,14 @@ EAGER = replace(BALANCED, size_threshold_kb=0, min_saved_kb=0, turn_threshold_be
 
 GREEDY = replace(EAGER, turn_threshold_before_compress=0, tool_call_max_bytes=0, tool_result_max_bytes=0)
 """Protects nothing and has the lowest limits there are."""
+
+PRUNING = replace(
+    EAGER,
+    prune=Prune(enabled=True, prune_minimum=0, prune_protect=0, protect_tools=(), preserve_recent_messages=0),
+)
+"""Takes all old results of tools whole."""
+
+NATIVE = replace(PRUNING, prune=replace(PRUNING.prune, placeholder=Placeholder.NATIVE))
 
 HOMES = tuple(dict.fromkeys(variable for row in TABLE for variable, _, _ in row.folders if variable))
 """By these variables the agents' folders are found: no session of whoever runs the tests counts."""
