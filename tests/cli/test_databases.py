@@ -15,12 +15,12 @@ import pytest
 
 from sessioncompress.store import disk, rows
 from sessioncompress.store.originals import zstd
-from tests.attacks.test_stores_of_branches import user_of
 from tests.support.commands import run
 from tests.support.databases import OPENCODE as NAME
 from tests.support.databases import SENTINEL, folder, forked, killed, opencode_database, with_output
 from tests.support.rows import execute
 from tests.support.rows import rows as rows_in
+from tests.support.stores import user_of
 
 
 @pytest.fixture

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from sessioncompress.store.originals import zstd
-from tests.attacks.test_stores_of_branches import user_of
 from tests.support.commands import run
 from tests.support.databases import LINES, LONG, OPENCLAW, folder, forked, opencode_database, with_output
 from tests.support.databases import OPENCODE as NAME
 from tests.support.repository import Repository
 from tests.support.rows import execute, openclaw
 from tests.support.rows import rows as rows_in
+from tests.support.stores import user_of
 
 SECRET = secrets.token_hex(16)
 OTHER = "ses_000001000001cc6423e78c4190"
