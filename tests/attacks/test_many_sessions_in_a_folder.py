@@ -16,7 +16,7 @@ from sessioncompress.pipeline.relatives import kin_of, name_of
 from sessioncompress.store.layout import FOLDER, store_in
 from tests.support.build import PiSession
 from tests.support.runs import compress, run, write
-from tests.unit.operations.test_restore import session
+from tests.support.sessions import session
 
 HASTE = ("--force", "--keep-turns", "1", "--protect-tokens", "0")
 FEW, MANY = 3, 9

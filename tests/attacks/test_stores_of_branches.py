@@ -27,7 +27,7 @@ from sessioncompress.store import machine
 from sessioncompress.store.layout import FOLDER, Store, hidden_in, plain_in, store_in
 from sessioncompress.store.machine import folder_name
 from tests.faults.scenes import SIZES, Scene, Size, Stage, built, check_it_goes_on, check_old_or_new, killed, stage
-from tests.stores.test_first import EACH, is_whole, taken_out
+from tests.stores.first import EACH, is_whole, taken_out
 from tests.support.forged import (
     FIXTURE,
     REFERENCE,

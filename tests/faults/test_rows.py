@@ -15,9 +15,9 @@ import pytest
 
 from tests.faults.effort import effort
 from tests.faults.test_disks import cuts_power, empty_disk, mounted
-from tests.faults.test_mutations import mutated
 from tests.support.commands import run
 from tests.support.databases import EXPORT, LINES
+from tests.support.mutations import mutated
 from tests.support.rows import OPENCLAW_TABLES, TABLES, database, execute, openclaw, opened
 from tests.unit.store.tools import disk
 

@@ -172,6 +172,19 @@ def grown(path: Path, name: str) -> bytes:
     return whole
 
 
+def pi_grown(data: bytes) -> bytes:
+    """Let a session of pi go on for as long as it is."""
+    leaf = json.loads(data.splitlines()[-1])["id"]
+    added = []
+    for line in pi(24).splitlines()[1:]:
+        entry = json.loads(line)
+        if "id" in entry:
+            entry["parentId"], entry["id"] = leaf, f"f{entry['id'][1:]}"
+            leaf = entry["id"]
+            added.append(json.dumps(entry).replace("notes-", "more-").encode() + b"\n")
+    return data + b"".join(added)
+
+
 def rounds_come_to_rest(folder: Path, name: str, act: Callable[[Path], CompactStats]) -> None:
     """Act and compress by turns, until neither writes anything; then all comes back."""
     path = write(folder, LONG[name](TURNS))
