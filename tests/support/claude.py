@@ -10,6 +10,7 @@ from typing import Any, Self
 from tests.support import blocks
 from tests.support.blocks import Block
 from tests.support.lines import LineBuilder
+from tests.support.turns import THOUGHT
 
 _VERSION = "2.1.217"
 
@@ -183,6 +184,20 @@ class ClaudeSession(LineBuilder):
             self.user(f"And now part {number}?")
             self.respond(f"Part {number} is done.")
         return self
+
+    # Work as in the session of any agent
+
+    def asks(self, text: str) -> str:
+        return self.user(text)
+
+    def runs(self, command: str, output: str) -> str:
+        return self.step("Bash", {"command": command}, output, thinking=THOUGHT)
+
+    def writes(self, name: str, content: str) -> str:
+        return self.step("Write", {"file_path": f"/tmp/{name}", "content": content}, "Wrote it.")
+
+    def says(self, text: str) -> list[str]:
+        return self.respond(text)
 
     # Names
 

@@ -200,6 +200,20 @@ class Rollout(LineBuilder):
         parts = [picture(address(pixels, path))]
         return self.function("view_image", {"path": path}, parts)
 
+    # Work as in the session of any agent
+
+    def asks(self, text: str) -> Self:
+        return self.user(text)
+
+    def runs(self, command: str, output: str) -> str:
+        return self.run(command, output)
+
+    def writes(self, name: str, content: str) -> str:
+        return self.patch(name, None, content)
+
+    def says(self, text: str) -> Self:
+        return self.end(text)
+
     # Compactions and turns taken back
 
     def compact(self) -> Self:

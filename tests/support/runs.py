@@ -41,6 +41,7 @@ from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import store_in
 from sessioncompress.store.records import BlockRecord, LineRecord
 from tests.support.session import PiSession
+from tests.support.turns import B
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 EAGER = replace(BALANCED, size_threshold_kb=0, min_saved_kb=0, turn_threshold_before_compress=1)
@@ -181,11 +182,11 @@ def calls(lines: Iterable[Any]) -> list[Any]:
     ]
 
 
-def turn(session: PiSession, times: int = 1) -> PiSession:
+def turn(session: B, times: int = 1) -> B:
     """Add short turns, behind which all before is old."""
     for number in range(times):
-        session.user(f"And now part {number}?")
-        session.assistant(f"Part {number} is done.")
+        session.asks(f"And now part {number}?")
+        session.says(f"Part {number} is done.")
     return session
 
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 from tests.support import blocks
 from tests.support.blocks import Block
 from tests.support.lines import LineBuilder
+from tests.support.turns import THOUGHT
 
 _RATES = {"input": 5.0, "output": 25.0, "cacheRead": 0.5, "cacheWrite": 6.25}
 _FIELDS_FIRST = frozenset({"custom", "custom_message"})
@@ -184,6 +185,20 @@ class PiSession(LineBuilder):
         return self.message(
             "bashExecution", command=command, output=output, exitCode=code, cancelled=False, truncated=False, **extra
         )
+
+    # Work as in the session of any agent
+
+    def asks(self, text: str) -> str:
+        return self.user(text)
+
+    def runs(self, command: str, output: str) -> str:
+        return self.step("bash", {"command": command}, output, thinking=THOUGHT)
+
+    def writes(self, name: str, content: str) -> str:
+        return self.step("write", {"path": name, "content": content}, "Wrote it.")
+
+    def says(self, text: str) -> str:
+        return self.assistant(text)
 
     # Blocks as this session's API has them
 
