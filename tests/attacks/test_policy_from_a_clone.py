@@ -19,7 +19,9 @@ from sessioncompress.policy.file import KEYS
 from sessioncompress.store.layout import FOLDER, all_stores, plain_in, store_in
 from tests.faults.tools import need
 from tests.support.runs import but_undo, fixture
-from tests.support.victim import ROOT, Victim
+from tests.support.victim import ROOT, Victim, victim
+
+__all__ = ["victim"]
 
 NOBODY = 65534
 PROGRAM = "$(touch ~/PWNED; echo x)"
