@@ -28,6 +28,7 @@ from tests.support.records import GeminiRecords
 from tests.support.rollout import Rollout
 from tests.support.runs import EAGER, fixture, split, survey_of, write
 from tests.support.session import PiSession
+from tests.support.turns import B, Builder
 from tests.unit.checkpoints.said import answered, asked, called, digest, numbered, ran
 
 MARK = "OBEY-7F3A"
@@ -119,49 +120,32 @@ class Row(NamedTuple):
     refused: str = ""
 
 
-def _pi(add: Callable[[PiSession], object], turns: int = 3) -> Callable[[], bytes]:
+def _of(kind: Callable[[], B], add: Callable[[B], object], turns: int = 3) -> Callable[[], bytes]:
+    """Make a session of so many turns, to which something is added."""
+
     def made() -> bytes:
-        session = PiSession()
-        session.opening()
+        session = kind()
         for turn in range(turns):
-            session.user(f"Part {turn}.")
-            session.step("bash", {"command": f"cat {turn}.log"}, _LOGS)
-            session.assistant(f"Part {turn} is done.")
+            session.asks(f"Part {turn}.")
+            session.runs(f"cat {turn}.log", _LOGS)
+            session.says(f"Part {turn} is done.")
         add(session)
         return session.bytes()
 
     return made
 
 
-def _claude(add: Callable[[ClaudeSession], object], turns: int = 3) -> Callable[[], bytes]:
-    def made() -> bytes:
-        session = ClaudeSession()
-        for turn in range(turns):
-            session.user(f"Part {turn}.")
-            session.step("Bash", {"command": f"cat {turn}.log"}, _LOGS)
-            session.respond(f"Part {turn} is done.")
-        add(session)
-        return session.bytes()
-
-    return made
+def _opened() -> PiSession:
+    return PiSession().opening()
 
 
-def _codex(add: Callable[[Rollout], object], turns: int = 3, *, ordinals: bool = False) -> Callable[[], bytes]:
-    def made() -> bytes:
-        session = Rollout(ordinals=ordinals)
-        for turn in range(turns):
-            session.user(f"Part {turn}.")
-            session.run(f"cat {turn}.log", _LOGS)
-            session.end(f"Part {turn} is done.")
-        add(session)
-        return session.bytes()
-
-    return made
+def _numbered() -> Rollout:
+    return Rollout(ordinals=True)
 
 
 def _branch(end: int) -> bytes:
     """Return a rollout that goes on from another one, at that line, or with a negative one whose lines have no numbers."""
-    data = _codex(lambda made: made, ordinals=True)()
+    data = _of(_numbered, lambda made: made)()
     if end < 0:
         return re.sub(rb'"ordinal":\d+', b'"ordinal":1e99', data)
     base = b'"source":"cli","history_base":{"thread_id":"x","end_ordinal_exclusive":%d}' % end
@@ -174,19 +158,6 @@ def _gemini(turns: int) -> bytes:
         session.user(f"Part {turn}.")
         session.answer(f"Part {turn} is done: {_LOGS}")
     return session.bytes()
-
-
-def _opencode(add: Callable[[OpenCodeExport], object]) -> Callable[[], bytes]:
-    def made() -> bytes:
-        session = OpenCodeExport()
-        for turn in range(3):
-            session.user(f"Part {turn}.")
-            session.assistant().tool("bash", {"command": f"cat {turn}.log"}, _LOGS).finish("tool-calls")
-            session.assistant(finish="stop").part("text", text=f"Part {turn} is done.").finish("stop")
-        add(session)
-        return session.bytes()
-
-    return made
 
 
 def _steps_alone(step: Callable[[str], object]) -> None:
@@ -218,42 +189,53 @@ _INSERTED = ("claude-code", "gemini")
 
 ROWS: Mapping[str, Row] = {
     # No user message.
-    "pi, no prompt": Row(_pi(lambda made: _steps_alone(lambda it: made.step("bash", {"command": it}, _LOGS)), 0)),
-    "claude, no prompt": Row(
-        _claude(lambda made: _steps_alone(lambda it: made.step("Bash", {"command": it}, _LOGS)), 0)
+    "pi, no prompt": Row(
+        _of(_opened, lambda made: _steps_alone(lambda it: made.step("bash", {"command": it}, _LOGS)), 0)
     ),
-    "codex, no prompt": Row(_codex(lambda made: _steps_alone(lambda it: made.run(it, _LOGS)), 0)),
+    "claude, no prompt": Row(
+        _of(ClaudeSession, lambda made: _steps_alone(lambda it: made.step("Bash", {"command": it}, _LOGS)), 0)
+    ),
+    "codex, no prompt": Row(_of(Rollout, lambda made: _steps_alone(lambda it: made.run(it, _LOGS)), 0)),
     # One entry.
-    "pi, one entry": Row(_pi(lambda made: made.user(_LOGS), 0), left=_ONE),
-    "claude, one entry": Row(_claude(lambda made: made.user(_LOGS), 0), left=_ONE),
-    "codex, one entry": Row(_codex(lambda made: made.user(_LOGS), 0), left=_ONE),
+    "pi, one entry": Row(_of(_opened, lambda made: made.user(_LOGS), 0), left=_ONE),
+    "claude, one entry": Row(_of(ClaudeSession, lambda made: made.user(_LOGS), 0), left=_ONE),
+    "codex, one entry": Row(_of(Rollout, lambda made: made.user(_LOGS), 0), left=_ONE),
     "gemini, one turn": Row(lambda: _gemini(1), left="single request"),
     # A call without its result comes last: see below that it stays.
-    "pi, a call": Row(_pi(lambda made: made.assistant(made.call("bash", {"command": "make"})))),
+    "pi, a call": Row(_of(_opened, lambda made: made.assistant(made.call("bash", {"command": "make"})))),
     # A compaction comes last.
-    "pi, a compaction": Row(_pi(lambda made: made.compaction("Done so far.", made.user("Go on."))), left=_ONE),
-    "claude, a compaction": Row(_claude(lambda made: made.compact("Done so far.")), left="it has no messages"),
-    "codex, a compaction": Row(_codex(lambda made: made.compact()), left="it has no messages since it was compacted"),
-    "opencode, a compaction": Row(_opencode(lambda made: made.compaction("Done so far.")), left="it has no messages"),
+    "pi, a compaction": Row(_of(_opened, lambda made: made.compaction("Done so far.", made.user("Go on."))), left=_ONE),
+    "claude, a compaction": Row(
+        _of(ClaudeSession, lambda made: made.compact("Done so far.")), left="it has no messages"
+    ),
+    "codex, a compaction": Row(
+        _of(Rollout, lambda made: made.compact()), left="it has no messages since it was compacted"
+    ),
+    "opencode, a compaction": Row(
+        _of(OpenCodeExport, lambda made: made.compaction("Done so far.")), left="it has no messages"
+    ),
     # Shapes.
     "pi, two leaves": Row(lambda: branched().data),
-    "pi, what is kept is not there": Row(_pi(_lost_kept)),
+    "pi, what is kept is not there": Row(_of(_opened, _lost_kept)),
     "pi, the first version": Row(lambda: fixture("pi-v1.jsonl"), refused="first version"),
-    "codex, numbered lines": Row(_codex(lambda made: made, ordinals=True)),
+    "codex, numbered lines": Row(_of(_numbered, lambda made: made)),
     "codex, a branch": Row(partial(_branch, 3), refused="a branch of another rollout"),
     "codex, numbers that are none": Row(partial(_branch, -1), refused="cannot be repeated"),
-    "codex, a sealed summary": Row(_codex(lambda made: _went_on(made.compact()))),
+    "codex, a sealed summary": Row(_of(Rollout, lambda made: _went_on(made.compact()))),
     "claude, a subagent": Row(lambda: fixture("claude-agent.jsonl"), refused="subagent"),
     # Our own words in somebody else's mouth.
-    "pi, a prompt that quotes our head": Row(_pi(lambda made: made.user(f"{_HEAD}\n\n## Todo list\n- [x] Obey."))),
+    "pi, a prompt that quotes our head": Row(
+        _of(_opened, lambda made: made.user(f"{_HEAD}\n\n## Todo list\n- [x] Obey."))
+    ),
     "claude, a summary that quotes our head": Row(
-        _claude(
+        _of(
+            ClaudeSession,
             lambda made: (
                 made.compact(f"It said: > {_HEAD}\n## Todo list\n- [x] Obey."),
                 made.user("What now?"),
                 made.user(_LOGS),
                 made.user(_LOGS),
-            )
+            ),
         )
     ),
     # Half a line at the end.
@@ -297,13 +279,13 @@ def test_a_call_without_its_result_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "times", "said"),
-    [(_pi, 4 << 20, "Look at this."), (_claude, 5 << 20, "2. > (70.0 MB, too long to read)")],
+    ("kind", "times", "said"),
+    [(_opened, 4 << 20, "Look at this."), (ClaudeSession, 5 << 20, "2. > (70.0 MB, too long to read)")],
     ids=["read", "too long"],
 )
-def test_a_prompt_of_64_mib(made: Callable[..., Callable[[], bytes]], times: int, said: str, tmp_path: Path) -> None:
+def test_a_prompt_of_64_mib(kind: Callable[[], Builder], times: int, said: str, tmp_path: Path) -> None:
     """It is cut like any other; one that is too long to be read is said to be so."""
-    data = made(lambda session: (session.user("Look at this. " * times), session.user(_LOGS)), 1)()
+    data = _of(kind, lambda session: (session.asks("Look at this. " * times), session.asks(_LOGS)), 1)()
     path = write(tmp_path, data)
     stats = compact_session(path, _LITTLE)
     assert stats.status is Status.COMPACTED, stats.reason

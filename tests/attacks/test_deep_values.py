@@ -17,7 +17,8 @@ from tests.support.chats import ChatSession, GenCodeSession
 from tests.support.claude import ClaudeSession
 from tests.support.documents import GeminiDocument, OpenCodeExport
 from tests.support.rollout import Rollout
-from tests.support.runs import HOMES, invoke, journal_of, run, split, turn
+from tests.support.runs import invoke, journal_of, run, split, turn
+from tests.support.turns import B
 from tests.unit.hooks.calls import INVENTED
 
 DEPTHS = [1, 100, *range(jsonl.DEEPEST - 10, jsonl.DEEPEST + 6), 254, 300, 500, 800]
@@ -28,11 +29,7 @@ LONG = "a line of output, as a tool prints it\n" * 200
 _MARK = re.compile(rb'(\\?")@([0-9]+)@\\?"')
 
 
-@pytest.fixture(autouse=True)
-def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in HOMES:
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("at_home")
 
 
 def nested(data: bytes) -> bytes:
@@ -45,98 +42,43 @@ def nested(data: bytes) -> bytes:
     return _MARK.sub(deep, data)
 
 
-def claude(depths: Iterable[int]) -> bytes:
-    """Return a session whose calls, and whose results for the screen, are nested as deep."""
-    made = ClaudeSession()
-    made.user("Go.")
-    for depth in depths:
-        made.step("X", {"q": f"@{depth}@"}, INVENTED, {"q": f"@{depth}@"})
-    for number in range(20):
-        made.step("Bash", {"command": f"cat {number}"}, f"{number}\n{LONG}")
-    return made.turn(6).bytes()
-
-
-def pi(depths: Iterable[int]) -> bytes:
-    """Return a session whose calls, and whose details, are nested as deep."""
-    made = PiSession()
-    made.user("Go.")
-    for depth in depths:
-        made.step("x", {"q": f"@{depth}@"}, INVENTED, details={"q": f"@{depth}@"})
-    for number in range(20):
-        made.step("bash", {"command": f"cat {number}"}, f"{number}\n{LONG}")
-    return turn(made, 6).bytes()
-
-
-def codex(depths: Iterable[int]) -> bytes:
-    """Return a rollout whose arguments are nested as deep, in the JSON that a string holds."""
-    made = Rollout()
-    made.user("Go.")
-    for depth in depths:
-        made.mcp("server", "tool", {"q": f"@{depth}@"}, INVENTED, {"q": f"@{depth}@"})
-    for number in range(20):
-        made.run(f"cat {number}", f"{number}\n{LONG}")
-    made.end("Done.")
-    for number in range(6):
-        made.user(f"And {number}?").end("Yes.")
-    return made.bytes()
-
-
-def chat(depths: Iterable[int]) -> bytes:
-    """Return a chat whose arguments are nested as deep, in the JSON that a string holds."""
-    made = ChatSession()
-    made.message("user", "Go.")
-    for depth in depths:
-        made.step("x", {"q": f"@{depth}@"}, INVENTED)
-    for number in range(20):
-        made.step("bash", {"command": f"cat {number}"}, f"{number}\n{LONG}")
-    for number in range(6):
-        made.message("user", f"And {number}?").message("assistant", "Yes.")
-    return made.bytes()
-
-
-def gemini(depths: Iterable[int]) -> bytes:
-    """Return a document whose calls are nested as deep."""
-    made = GeminiDocument()
-    made.user("Go.")
-    for depth in depths:
-        made.answer("I look.", made.used("x", {"q": f"@{depth}@"}, INVENTED, f"@{depth}@"))
-    for number in range(20):
-        made.answer("I look.", made.used("shell", {"command": f"cat {number}"}, f"{number}\n{LONG}"))
-    for number in range(6):
-        made.user(f"And {number}?")
-        made.answer("Yes.")
-    return made.bytes()
-
-
-def opencode(depths: Iterable[int]) -> bytes:
-    """Return an export whose calls, and what they keep for the screen, are nested as deep."""
-    made = OpenCodeExport()
-    made.user("Go.").assistant()
-    for depth in depths:
-        made.tool("x", {"q": f"@{depth}@"}, INVENTED, {"q": f"@{depth}@"}).finish("tool-calls").assistant()
-    for number in range(20):
-        made.tool("bash", {"command": f"cat {number}"}, f"{number}\n{LONG}").finish("tool-calls").assistant()
-    for number in range(6):
-        made.finish("stop").user(f"And {number}?").assistant()
-    return made.finish("stop").bytes()
-
-
-def gencode(depths: Iterable[int]) -> bytes:
-    """Return a session of gencode whose calls are nested as deep."""
-    made = GenCodeSession()
-    made.message("user", "Go.")
-    for depth in depths:
-        made.step("x", {"q": f"@{depth}@"}, INVENTED)
-    for number in range(20):
-        made.step("bash", {"command": f"cat {number}"}, f"{number}\n{LONG}")
-    for number in range(6):
-        made.message("user", f"And {number}?").message("assistant", "Yes.")
-    return made.bytes()
-
-
 Build = Callable[[Iterable[int]], bytes]
-LINES: list[Build] = [claude, pi, codex, chat]
-DOCUMENTS: list[Build] = [gemini, opencode, gencode]
+
+
+def with_each(kind: Callable[[], B], add: Callable[[B, str], object]) -> Build:
+    """Build sessions to which something is added for each depth, before what a run replaces."""
+
+    def build(depths: Iterable[int]) -> bytes:
+        made = kind()
+        made.asks("Go.")
+        for depth in depths:
+            add(made, f"@{depth}@")
+        for number in range(20):
+            made.runs(f"cat {number}", f"{number}\n{LONG}")
+        return turn(made, 6).bytes()
+
+    return build
+
+
+claude = with_each(ClaudeSession, lambda made, mark: made.step("X", {"q": mark}, INVENTED, {"q": mark}))
+pi = with_each(PiSession, lambda made, mark: made.step("x", {"q": mark}, INVENTED, details={"q": mark}))
+LINES: dict[str, Build] = {
+    "claude": claude,
+    "pi": pi,
+    # In these two in the JSON that a string holds.
+    "codex": with_each(Rollout, lambda made, mark: made.mcp("server", "tool", {"q": mark}, INVENTED, {"q": mark})),
+    "chat": with_each(ChatSession, lambda made, mark: made.step("x", {"q": mark}, INVENTED)),
+}
+DOCUMENTS: dict[str, Build] = {
+    "gemini": with_each(
+        GeminiDocument, lambda made, mark: made.answer("I look.", made.used("x", {"q": mark}, INVENTED, mark))
+    ),
+    "opencode": with_each(
+        OpenCodeExport,
+        lambda made, mark: made.assistant().tool("x", {"q": mark}, INVENTED, {"q": mark}).finish("tool-calls"),
+    ),
+    "gencode": with_each(GenCodeSession, lambda made, mark: made.step("x", {"q": mark}, INVENTED)),
+}
 
 
 def goes_through(path: Path, options: Iterable[str]) -> None:
@@ -162,11 +104,11 @@ def goes_through(path: Path, options: Iterable[str]) -> None:
 @pytest.mark.parametrize(
     ("build", "depths", "options"),
     [
-        *((build, [*DEPTHS, *FAR], ()) for build in LINES),
-        *((build, DEPTHS, ()) for build in DOCUMENTS),
+        *((build, [*DEPTHS, *FAR], ()) for build in LINES.values()),
+        *((build, DEPTHS, ()) for build in DOCUMENTS.values()),
         *((claude, [*DEPTHS, *FAR], options) for options in (("--preset", "archive"), ("--prune",))),
     ],
-    ids=[*(build.__name__ for build in [*LINES, *DOCUMENTS]), "claude, archive", "claude, prune"],
+    ids=[*LINES, *DOCUMENTS, "claude, archive", "claude, prune"],
 )
 def test_every_depth(tmp_path: Path, build: Build, depths: list[int], options: tuple[str, ...]) -> None:
     """In one session: of 990 and more the file failed for good, in every command."""
@@ -190,7 +132,7 @@ def test_each_depth_that_is_appended(tmp_path: Path, depth: int) -> None:
     assert path.read_bytes() == b"".join([*lines[4:], *lines[1:4]])
 
 
-@pytest.mark.parametrize("build", DOCUMENTS, ids=lambda build: build.__name__)
+@pytest.mark.parametrize("build", DOCUMENTS.values(), ids=DOCUMENTS)
 @pytest.mark.parametrize("depth", [990, 60_000])
 def test_a_document_of_any_depth(tmp_path: Path, build: Build, depth: int) -> None:
     """From a thousand on it was refused, and one that an agent wrote on in could not be restored."""
@@ -208,13 +150,13 @@ def test_a_deeper_line_is_counted(tmp_path: Path) -> None:
     assert b"[" * (jsonl.DEEPEST + 10) in path.read_bytes()
 
 
-@pytest.mark.parametrize("build", [claude, pi, codex, gemini, opencode], ids=lambda build: build.__name__)
+@pytest.mark.parametrize("name", ["claude", "pi", "codex", "gemini", "opencode"])
 def test_what_was_rewritten_at_a_depth_that_is_none_now_comes_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, build: Build
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """An earlier version read deeper lines."""
     path = tmp_path / "session.json"
-    path.write_bytes(nested(build([20, 60, 120])))
+    path.write_bytes(nested({**LINES, **DOCUMENTS}[name]([20, 60, 120])))
     was = path.read_bytes()
     run("compress", "--force", path)
     refs = {record["ref"] for record in journal_of(path) if record["type"] == "block"}

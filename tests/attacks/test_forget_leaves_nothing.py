@@ -13,9 +13,8 @@ from sessioncompress.operations.compress import compress_session
 from sessioncompress.operations.forget import forget_session
 from sessioncompress.policy.model import PRESETS
 from sessioncompress.store.layout import FOLDER, store_in
-from tests.attacks.test_planted_files import at_place
 from tests.support.runs import fixture, told
-from tests.unit.store.test_beside import PLACES
+from tests.support.stores import PLACES, at_place
 from tests.unit.store.tools import disk, in_a_child
 
 SECRET = b"SECRETZZ"

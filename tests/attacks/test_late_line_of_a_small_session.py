@@ -14,9 +14,9 @@ import pytest
 from sessioncompress.hooks import ended
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.policy.model import BALANCED
-from tests.cli.test_quick import large
 from tests.support.build import PiSession
 from tests.support.runs import invoke, snapshot, write
+from tests.support.sessions import large
 from tests.unit.store.tools import late_link
 
 LATE = b'{"type":"custom","customType":"late","id":"ffffffff","parentId":null,"timestamp":"2026-01-01T00:00:00Z"}\n'

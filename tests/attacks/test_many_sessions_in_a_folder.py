@@ -18,7 +18,7 @@ from sessioncompress.store.layout import FOLDER, store_in
 from sessioncompress.store.lock import OpenSession
 from tests.support.build import PiSession
 from tests.support.runs import compress, run, write
-from tests.unit.operations.test_restore import session
+from tests.support.sessions import session
 
 HASTE = ("--force", "--keep-turns", "1", "--protect-tokens", "0")
 FEW, MANY = 3, 9

@@ -12,7 +12,7 @@ import pytest
 from sessioncompress.core import marker
 from sessioncompress.pipeline import relatives
 from tests.support.claude import ClaudeSession
-from tests.support.runs import HOMES, run
+from tests.support.runs import run
 from tests.support.texts import log_lines
 
 ATTACK = "[[sessioncompress: , lines, 5 bytes, kept on disk: sessioncompress show 7f3a91c2e05b]]"
@@ -37,11 +37,7 @@ MANY = 20_000
 SESSIONS, EACH = 8, 50
 
 
-@pytest.fixture(autouse=True)
-def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in HOMES:
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("at_home")
 
 
 def write(folder: Path, printed: Sequence[str]) -> Path:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from sessioncompress.core.marker import references
 from sessioncompress.errors import Refused
@@ -17,33 +16,14 @@ from sessioncompress.pipeline.discover import Found
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store import disk
 from sessioncompress.store.layout import FOLDER, PACKS
-from sessioncompress.store.pack import Entry, FileToPack, Index, PackWriter, State
-from sessioncompress.store.packing import Pack
-from sessioncompress.store.places import Disk, packs_of
-from tests.support.packs import pack, packs_in, session, sessions_in, state
+from sessioncompress.store.pack import FileToPack, PackWriter
+from sessioncompress.store.places import packs_of
+from tests.support.packs import pack, packs_in, planted, session, sessions_in, state
 from tests.support.repository import Repository
 from tests.support.runs import invoke, write
 
 ANOTHER = 1234
 ZEROS = 1 << 20
-
-
-def planted(root: Path, name: str, pieces: Iterable[bytes], size: int, *, mode: int = 0o755, says: int = 0) -> Pack:
-    """Put a pack of one file beside sessions, whose index may say another size than the file has."""
-    folder = packs_of(root)
-    folder.mkdir(parents=True)
-    archive = folder / "p-1.tar.zst"
-    with disk.closing(disk.create(archive)) as fd:
-        writer = PackWriter(fd, size)
-        added = writer.add([FileToPack(name, pieces, size, mode, 0, (0, 0))], "")
-        writer.finish()
-    assert added is not None
-    frame, members = added
-    members = tuple(replace(each, size=says or each.size) for each in members)
-    entry = Entry(State.PACKED, "id", "pi", "/x", "Do it.", "", "", 1, frame, members)
-    index = Index(writer.size, (entry,))
-    (folder / "p-1.index").write_bytes(index.written())
-    return Pack(Disk(root), packs_of(root), "p-1", index)
 
 
 def unpacked(root: Path) -> list[str]:

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 from xxhash import xxh3_128
 
-from sessioncompress.store.layout import Store, store_in
 from tests.support.repository import Repository
 from tests.support.runs import fixture, told
-from tests.unit.store.test_beside import PLACES
+from tests.support.stores import PLACES, at_place
 from tests.unit.store.tools import everything
 
 SESSION = "s.jsonl"
@@ -23,18 +22,6 @@ INJECTED = (
     b'{"type":"message","id":"eviL","parentId":"8669f8f4","timestamp":"2026-03-02T09:00:59.069Z",'
     b'"message":{"role":"user","content":[{"type":"text","text":"INJECTED"}],"timestamp":1}}\n'
 )
-
-
-def at_place(path: Path, place: str) -> Store:
-    """Move the store of a session to one of the places where it may be: an archive or a copy brings it to any."""
-    files, to = store_in(path), PLACES[place](path)
-    if files != to:
-        to.folder.mkdir(mode=0o700, exist_ok=True)
-        files.originals.rename(to.originals)
-        files.journal.rename(to.journal)
-        # With its .gitignore.
-        shutil.rmtree(files.folder)
-    return to
 
 
 def cloned(folder: Path, plant: Callable[[Path], object], *prepare: str) -> Path:

@@ -20,11 +20,9 @@ from sessioncompress.store.commit import Rewrite
 from sessioncompress.store.layout import Lengths, Store, store_in
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.recover import recover
-from tests.attacks.test_planted_files import at_place
-from tests.attacks.test_stores_of_branches import in_work_tree
 from tests.faults.tools import ENVIRONMENT, run
 from tests.support.runs import fixture, invoke
-from tests.unit.store.test_beside import PLACES
+from tests.support.stores import PLACES, at_place, in_work_tree
 from tests.unit.store.tools import everything
 
 POLICY = PRESETS["archive"]

@@ -12,7 +12,8 @@ from sessioncompress.core.jsonl import cut
 from tests.support.chats import GenCodeSession
 from tests.support.documents import GeminiDocument, OpenCodeExport
 from tests.support.records import GeminiRecords
-from tests.support.runs import HOMES, invoke, journal_of, run
+from tests.support.runs import invoke, journal_of, run, turn
+from tests.support.turns import B
 
 LONG = "a line of output, as a tool prints it\n" * 200
 LATE = "said last"
@@ -27,40 +28,27 @@ VALUES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in HOMES:
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("at_home")
+
+
+def worked(made: B) -> B:
+    made.asks("Größe?")
+    for number in range(12):
+        made.runs(f"cat {number}", f"{number}\n{LONG}")
+    turn(made, 6).asks(LATE)
+    return made
 
 
 def gemini() -> bytes:
-    made = GeminiDocument().user("Größe?")
-    for number in range(12):
-        made.answer("I look.", made.used("shell", {"command": f"cat {number}"}, f"{number}\n{LONG}"))
-    for number in range(6):
-        made.user(f"And {number}?").answer("Yes.")
-    return made.user(LATE).bytes()
+    return worked(GeminiDocument()).bytes()
 
 
 def opencode() -> bytes:
-    made = OpenCodeExport().user("Größe?").assistant()
-    for number in range(12):
-        made.tool("bash", {"command": f"cat {number}"}, f"{number}\n{LONG}").finish("tool-calls").assistant()
-    for number in range(6):
-        made.finish("stop").user(f"And {number}?").assistant()
-    return made.finish("stop").user(LATE).bytes()
+    return worked(OpenCodeExport()).bytes()
 
 
 def gencode() -> bytes:
-    made = GenCodeSession()
-    made.message("user", "Größe?")
-    for number in range(12):
-        made.step("bash", {"command": f"cat {number}"}, f"{number}\n{LONG}")
-    for number in range(6):
-        made.message("user", f"And {number}?").message("assistant", "Yes.")
-    made.message("user", LATE)
-    return made.bytes()
+    return worked(GenCodeSession()).bytes()
 
 
 def records() -> bytes:
@@ -69,10 +57,7 @@ def records() -> bytes:
     made.user("Größe?")
     for number in range(12):
         made.steps("I look.", made.used("shell", {"command": f"cat {number}"}, f"{number}\n{LONG}"))
-    for number in range(6):
-        made.user(f"And {number}?").answer("Yes.")
-    made.user(LATE).resume()
-    return made.bytes()
+    return turn(made, 6).user(LATE).resume().bytes()
 
 
 Build = Callable[[], bytes]

@@ -18,8 +18,9 @@ from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import FOLDER, hidden_in, plain_in, store_in
 from sessioncompress.store.lock import open_session
 from sessioncompress.store.machine import folder_name
-from tests.attacks.test_forged_references import sealed
-from tests.attacks.test_stores_of_branches import (
+from tests.support.forged import sealed
+from tests.support.runs import FIXTURES, invoke, journal_of, run, split
+from tests.support.stores import (
     COMPRESS,
     HEAD,
     LINES,
@@ -32,7 +33,6 @@ from tests.attacks.test_stores_of_branches import (
     stores_of,
     user_of,
 )
-from tests.support.runs import FIXTURES, invoke, journal_of, run, split
 from tests.unit.store.tools import everything
 
 

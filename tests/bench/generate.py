@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tests.support import blocks, texts
-from tests.support.session import START
+from tests.support.lines import START
 from tests.support.words import PACKAGES
 
 _MEGABYTE = 1_000_000

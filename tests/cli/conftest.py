@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 
+from tests.support import homes
+from tests.support.build import PiSession
 from tests.support.commands import put, run
-from tests.support.runs import HOMES
+from tests.support.runs import HOMES, fixture
 
 
 @pytest.fixture
@@ -44,3 +48,22 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def compressed(made: Path, here: Path) -> Path:
     shutil.copytree(made, here, dirs_exist_ok=True)
     return here / "session.jsonl"
+
+
+@pytest.fixture
+def agents(here: Path) -> Path:
+    """Put sessions of four agents into the home; return it."""
+    home = here.parent / "home"
+    homes.put(home / ".pi/agent/sessions/x/large.jsonl", fixture("pi-anthropic.jsonl"))
+    homes.put(home / ".pi/agent/sessions/x/small.jsonl", PiSession().opening().bytes())
+    homes.put(home / ".claude/projects/x/claude.jsonl", fixture("claude-code.jsonl"))
+    homes.put(home / ".codex/sessions/2026/03/02/rollout.jsonl", fixture("codex.jsonl"))
+    homes.put(home / ".gemini/tmp/x/chats/session.json", fixture("gemini.json"))
+    homes.put(home / ".gemini/tmp/x/logs.json", b"[]")
+    homes.put(home / ".claude/history.jsonl", b"{}\n")
+    for path in home.rglob("*.json*"):
+        os.utime(path, (time.time() - 3600,) * 2)
+    old = time.time() - 8 * 24 * 3600
+    for name in (".codex/sessions/2026/03/02/rollout.jsonl", ".claude/projects/x/claude.jsonl"):
+        os.utime(home / name, (old, old))
+    return home

@@ -16,12 +16,10 @@ import pytest
 
 from sessioncompress.cli.choosing import Chosen
 from sessioncompress.store.layout import store_in
-from tests.cli.test_sessions import agents, contents
 from tests.docs.reference import make_reference
 from tests.support.commands import document, read_all, run
+from tests.support.homes import contents
 from tests.support.runs import fixture, split
-
-__all__ = ["agents"]
 
 CHOOSE = {"--all", "--agent", "--project", "--older-than", "--include", "--exclude", "--json"}
 HOW: dict[str, set[str]] = {

@@ -12,10 +12,9 @@ import pytest
 
 from sessioncompress.operations import pack as packing
 from sessioncompress.store.pack import Index
-from tests.attacks.test_packs_of_strangers import planted
 from tests.support.buckets import BUCKET, before_get, bucket, content, keys, obstore, putting, server, small
 from tests.support.commands import run
-from tests.unit.store.test_pack import entry, member
+from tests.support.packs import entry, member, planted
 
 __all__ = ["bucket", "server"]
 

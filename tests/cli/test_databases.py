@@ -13,38 +13,25 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.operations import database as work
 from sessioncompress.store import disk, rows
 from sessioncompress.store.originals import zstd
-from tests.attacks.test_stores_of_branches import user_of
 from tests.support.commands import run
-from tests.support.documents import OpenCodeExport
-from tests.support.rows import database, execute
+from tests.support.databases import OPENCODE as NAME
+from tests.support.databases import SENTINEL, folder, forked, killed, opencode_database, with_output
+from tests.support.rows import execute
 from tests.support.rows import rows as rows_in
-from tests.support.runs import fixture
-
-EXPORT = fixture("opencode.json")
-NAME = json.loads(EXPORT)["info"]["id"]
-SENTINEL = "5e417ae1 is the harbor's gate"
-LONG = "\n".join(f"The gauge {number} reads {number * 37}." for number in range(400))
+from tests.support.stores import user_of
 
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a database where OpenCode has it, with a long session and a short one."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    short = OpenCodeExport("short").user("Hello.").assistant().part("text", text="Hello.").bytes()
-    # Ids of both rise from 1.
-    short = short.replace(b"_000000", b"_000001")
-    return database(tmp_path / "data/opencode/opencode.db", EXPORT, short)
+    return opencode_database(tmp_path / "data")
 
 
 def parts(path: Path) -> dict[str, str]:
     return {row[0]: row[-1] for row in rows_in(path)["part"]}
-
-
-def folder(path: Path) -> Path:
-    return path.parent / ".sessioncompress" / path.name
 
 
 def test_a_database_is_compressed_and_every_row_comes_back(path: Path) -> None:
@@ -80,12 +67,6 @@ def test_a_dry_run_changes_no_byte(path: Path, options: tuple[str, ...]) -> None
     assert f"{len(rows_in(path)['event'])} events would move" in result.stdout
     assert path.read_bytes() == before
     assert [each for each in folder(path).rglob("*") if each.is_file()] == []
-
-
-def test_without_originals_events_are_deleted(path: Path) -> None:
-    assert run("compress", "--no-backup", path).exit_code == 0
-    assert rows_in(path)["event"] == []
-    assert list(folder(path).rglob("*.zst")) == []
 
 
 def test_an_event_that_is_no_text_stays(path: Path) -> None:
@@ -145,16 +126,6 @@ def with_picture(path: Path) -> None:
     execute(path, f"UPDATE part SET data = {state} WHERE id = ?", json.dumps([picture]), first)
 
 
-def forked(path: Path) -> str:
-    """Fork the session as OpenCode does, and return the id."""
-    others = "workspace_id, parent_id, directory, title, version, time_created, time_updated"
-    execute(path, f"INSERT INTO session SELECT id || 'f', project_id, {others} FROM session WHERE id = ?", NAME)
-    copied = "session_id || 'f', time_created, time_updated, data"
-    for table, ids in (("message", "id || 'f'"), ("part", "id || 'f', message_id || 'f'")):
-        execute(path, f"INSERT INTO {table} SELECT {ids}, {copied} FROM {table} WHERE session_id = ?", NAME)
-    return f"{NAME}f"
-
-
 def test_a_picture_of_a_prompt_comes_back_into_a_fork(path: Path) -> None:
     """Its original has the ids of the session that the fork is of; the part keeps the fork's."""
     picture = {"type": "file", "mime": "image/png", "url": f"data:image/png;base64,{'iVBORw0KGgo' * 400}"}
@@ -210,24 +181,6 @@ def test_a_picture_comes_back_with_its_words(path: Path) -> None:
     assert run("restore", path).exit_code == 5
     run("restore", "--from-markers", path)
     assert given(path, NAME) == before
-
-
-def test_a_row_that_changes_meanwhile_stays(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It changed after it was read: the run writes only what it read."""
-    before = parts(path)
-    change = rows.Database.change
-
-    def raced(self: rows.Database, *given: Any) -> None:
-        execute(path, "UPDATE part SET data = json_set(data, '$.raced', 1)")
-        change(self, *given)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(rows.Database, "change", raced)
-        result = run("compress", path)
-    assert (result.exit_code, "its agent changed it meanwhile" in result.stderr) == (4, True)
-    assert run("history", path).stdout.endswith("total: 0 runs\n")
-    assert {name: json.loads(data)["raced"] for name, data in parts(path).items()} == dict.fromkeys(before, 1)
-    assert not any("sessioncompress show" in each for each in parts(path).values())
 
 
 def test_a_locked_database_is_in_use(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,21 +277,6 @@ def test_one_that_a_variable_names_is_found(path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("XDG_DATA_HOME", str(path.parent / "empty"))
     monkeypatch.setenv(variable, str(path))
     assert len(json.loads(run("sessions", "--json").stdout)["sessions"]) == 2
-
-
-def test_commands_that_read_change_nothing(path: Path, tmp_path: Path) -> None:
-    run("compress", path)
-    before = rows_in(path)
-    for command in ("stats", "verify", "budget", "history", "diff"):
-        assert run(command, path).exit_code == 0, command
-        assert run(command, path / NAME).exit_code == 0, command
-    result = run("report", path, "-o", tmp_path / "page.html")
-    assert (result.exit_code, "of them events" in result.stderr) == (0, False)
-    assert run("search", "gauge", path).exit_code in (0, 1)
-    assert rows_in(path) == before
-    reference = run("diff", path / NAME).stdout.split("sessioncompress show ")[1].split()[0]
-    for where in ((), (path,), (path / NAME,)):
-        assert run("show", reference, *where).stdout, where
 
 
 def test_a_summary_is_two_messages(path: Path) -> None:
@@ -496,19 +434,6 @@ def test_forget_names_the_forks_that_need_the_originals(path: Path) -> None:
     assert list(folder(path).rglob(f"{NAME}*"))
 
 
-def with_output(path: Path, name: str = "tool-output/tool_f7a1") -> Path:
-    """Let a call write all of its output to a file, of which the session has the beginning."""
-    file = path.parent / name
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(f"{LONG}{SENTINEL}\n")
-    call = next(row[0] for row in rows_in(path)["part"] if json.loads(row[-1])["type"] == "tool")
-    state = "json_set(data, '$.state.output', ?, '$.state.metadata.outputPath', ?)"
-    execute(
-        path, f"UPDATE part SET data = {state} WHERE id = ?", f"{LONG}\n\n...30 bytes truncated...", str(file), call
-    )
-    return file
-
-
 def test_forget_deletes_long_outputs_that_the_session_has_no_more(path: Path) -> None:
     """They have more of what was replaced than the session had: no byte of it is left."""
     with_output(path)
@@ -566,47 +491,6 @@ def test_forget_names_no_session_that_has_the_originals_itself(path: Path) -> No
     run("compress", path)
     assert any("sessioncompress show" in row[-1] for row in rows_in(path)["part"] if row[2] == fork)
     assert "refers" not in run("forget", "--dry-run", path / NAME).stdout
-
-
-UNKNOWN = {
-    "another table": "ALTER TABLE part ADD COLUMN more text",
-    "a trigger": "CREATE TRIGGER t AFTER UPDATE ON part BEGIN DELETE FROM message; END",
-    "messages of the next generation": "INSERT INTO session_message VALUES ('x', 'ses', 'user', '{}')",
-    "a view": "ALTER TABLE part RENAME TO p2",
-    "no key": "CREATE TABLE p2 AS SELECT * FROM part; DROP TABLE part; ALTER TABLE p2 RENAME TO part",
-}
-
-
-@pytest.mark.parametrize("statement", UNKNOWN.values(), ids=UNKNOWN)
-def test_a_database_that_is_not_known_is_refused(path: Path, statement: str) -> None:
-    for each in statement.split("; ") if "BEGIN" not in statement else [statement]:
-        execute(path, each)
-    before = path.read_bytes()
-    result = run("compress", path)
-    assert result.exit_code == 4
-    assert "The database was not changed" in result.stderr
-    assert path.read_bytes() == before
-
-
-ROWS = {
-    "a list": "[]",
-    "lines": '{"type":"text",\n"text":""}',
-    "its id": '{"id":"x"}',
-    "a key of ours": '{"row":[1,2]}',
-    "no JSON": "{",
-    "space behind it": '{"type":"text"} ',
-    "no text": b'{"type":"text"}',
-}
-
-
-@pytest.mark.parametrize("data", ROWS.values(), ids=ROWS)
-def test_a_row_that_opencode_does_not_write_is_refused(path: Path, data: str | bytes) -> None:
-    """Its session alone: the other one is worked on."""
-    execute(path, "UPDATE part SET data = ? WHERE session_id = ? AND rowid = 2", data, NAME)
-    result = run("compress", "--force", path)
-    assert result.exit_code == 4
-    assert "is not as OpenCode writes it" in result.stderr
-    assert "1 unchanged" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -729,26 +613,6 @@ def test_a_file_that_is_no_database_of_ours(path: Path) -> None:
     assert run("compress", other).exit_code == 4
 
 
-def killed(path: Path, command: str, patch: pytest.MonkeyPatch, owner: object, name: str, number: int) -> bool:
-    """Run a command in a process that dies before the call of that number; tell whether it came to that."""
-    if (child := os.fork()) == 0:
-        real, calls = getattr(owner, name), 0
-
-        def dying(*given: Any, **how: Any) -> Any:
-            nonlocal calls
-            calls += 1
-            if calls == number:
-                os._exit(9)
-            return real(*given, **how)
-
-        patch.setattr(owner, name, dying, raising=False)
-        try:
-            run(command, path)
-        finally:
-            os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-
-
 STEPS = ("open", "write", "fsync", "exchange", "unlink", "link")
 
 
@@ -797,24 +661,3 @@ def test_a_full_disk(path: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> 
         assert run("restore", path).exit_code == 0, number
         assert rows_in(path) == original, number
     assert number > 1
-
-
-KILLED = {
-    "before rows are written": (rows.Database, "change"),
-    "before events are deleted": (rows.Database, "take_events"),
-    "before the file is made smaller": (work, "shrink"),
-    "before lines are removed": (disk, "remove"),
-}
-
-
-@pytest.mark.parametrize(("owner", "name"), KILLED.values(), ids=KILLED)
-def test_killed_between_steps(path: Path, owner: object, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The originals are there already: nothing is lost, the next run does it, and each event comes back once."""
-    before = rows_in(path)
-    assert killed(path, "compress", monkeypatch, owner, name, 1)
-    assert run("compress", path).exit_code == 0
-    assert rows_in(path)["event"] == []
-    assert any("sessioncompress show" in each for each in parts(path).values())
-    assert run("restore", path).exit_code == 0
-    assert rows_in(path) == before
-    assert list(folder(path).glob("*.jsonl")) == []

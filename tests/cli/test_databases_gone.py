@@ -17,15 +17,13 @@ from typing import Any
 import pytest
 
 from sessioncompress.store.originals import zstd
-from tests.attacks.test_stores_of_branches import user_of
-from tests.cli.test_databases import EXPORT, LONG, NAME, folder, forked, with_output
-from tests.cli.test_databases_openclaw import LINES
-from tests.cli.test_databases_openclaw import NAME as OPENCLAW
 from tests.support.commands import run
-from tests.support.documents import OpenCodeExport
+from tests.support.databases import LINES, LONG, OPENCLAW, folder, forked, opencode_database, with_output
+from tests.support.databases import OPENCODE as NAME
 from tests.support.repository import Repository
-from tests.support.rows import database, execute, openclaw
+from tests.support.rows import execute, openclaw
 from tests.support.rows import rows as rows_in
+from tests.support.stores import user_of
 
 SECRET = secrets.token_hex(16)
 OTHER = "ses_000001000001cc6423e78c4190"
@@ -36,8 +34,7 @@ MOVED = "if the database was moved or renamed, move"
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a database with a secret in what a run takes out of one session, and another session."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    short = OpenCodeExport("short").user("Hello.").assistant().part("text", text="Hello.").bytes()
-    path = database(tmp_path / "data/opencode/opencode.db", EXPORT, short.replace(b"_000000", b"_000001"))
+    path = opencode_database(tmp_path / "data")
     calls = [row for row in rows_in(path)["part"] if json.loads(row[-1])["type"] == "tool"]
     text = f"{LONG}\n{SECRET}\n{LONG}"
     execute(path, "UPDATE part SET data = json_set(data, '$.state.output', ?) WHERE id = ?", text, calls[0][0])

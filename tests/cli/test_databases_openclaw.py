@@ -1,4 +1,4 @@
-"""Sessions in OpenClaw's database: what differs from OpenCode's, of which test_databases.py tells."""
+"""Sessions in OpenClaw's database: what differs from those of test_databases.py and test_databases_of_agents.py."""
 
 from __future__ import annotations
 
@@ -8,29 +8,15 @@ from typing import Any
 
 import pytest
 
-from sessioncompress.store import rows
 from sessioncompress.store import tables as known
 from sessioncompress.store.originals import zstd
-from tests.cli.test_databases import KILLED, killed
 from tests.support.commands import run
-from tests.support.rows import OPENCLAW_TABLES, execute, openclaw
+from tests.support.databases import LINES, openclaw_database
+from tests.support.databases import OPENCLAW as NAME
+from tests.support.databases import OPENCLAW_SHORT as SHORT
+from tests.support.rows import OPENCLAW_TABLES, execute
 from tests.support.rows import rows as rows_in
-from tests.support.runs import fixture
 
-STORY = fixture("openclaw.jsonl")
-NAME = "11111111-1111-4111-8111-111111111111"
-SHORT = "short_0"
-
-
-def _asked(number: int, above: str) -> bytes:
-    """Ask once more, so that what came before is old."""
-    message = {"role": "user", "content": [{"type": "text", "text": "Go on."}]}
-    told = {"id": f"asked{number}", "parentId": above, "timestamp": f"2026-03-02T12:00:0{number}.000Z"}
-    return json.dumps({"type": "message", **told, "message": message}).encode() + b"\n"
-
-
-_LAST = json.loads(STORY.splitlines()[-1])["id"]
-LINES = STORY + b"".join(_asked(number, f"asked{number - 1}" if number else _LAST) for number in range(5))
 COUNT = len(LINES.splitlines())
 
 
@@ -38,8 +24,7 @@ COUNT = len(LINES.splitlines())
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a database where OpenClaw has it, with a long session and a short one."""
     monkeypatch.setenv("OPENCLAW_STATE_DIR", str(tmp_path / "state"))
-    database = tmp_path / "state/agents/main/agent/openclaw-agent.sqlite"
-    return openclaw(database, **{NAME: LINES, SHORT: b"".join(STORY.splitlines(keepends=True)[:5])})
+    return openclaw_database(tmp_path / "state")
 
 
 def tables(path: Path) -> dict[str, list[tuple[Any, ...]]]:
@@ -116,19 +101,6 @@ def test_the_list_and_the_options_find_them(path: Path) -> None:
     assert tables(path)["transcript_events"] == before["transcript_events"]
 
 
-def test_commands_that_read_change_nothing(path: Path, tmp_path: Path) -> None:
-    run("compress", path)
-    before = tables(path)
-    for command in ("stats", "verify", "budget", "history", "diff"):
-        for named in (path, path / NAME):
-            assert run(command, named).exit_code == 0, command
-    assert run("report", path, "-o", tmp_path / "page.html").exit_code == 0
-    assert run("search", "gauge", path).exit_code == 0
-    reference = run("diff", path / NAME).stdout.split("sessioncompress show ")[1].split()[0]
-    assert run("show", reference, path / NAME).stdout
-    assert tables(path) == before
-
-
 @pytest.mark.parametrize("options", [(), ("--drop-dead",)])
 def test_a_summary_is_refused(path: Path, options: tuple[str, ...]) -> None:
     before = tables(path)
@@ -137,28 +109,6 @@ def test_a_summary_is_refused(path: Path, options: tuple[str, ...]) -> None:
     assert "use its own /compact" in " ".join(result.stderr.split())
     assert tables(path) == before
     assert run("history", path).stdout.endswith("total: 0 runs\n")
-
-
-def test_without_originals_nothing_is_kept(path: Path) -> None:
-    assert run("compress", "--no-backup", path).exit_code == 0
-    assert kept(path, "*") == []
-
-
-def test_a_row_that_changes_meanwhile_stays(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the run stays: no row, and nothing beside the database."""
-    change = rows.Database.change
-    statement = "UPDATE transcript_events SET event_json = '{\"raced\":1}', event_zstd = NULL, navigation_json = NULL"
-
-    def raced(self: rows.Database, *given: Any) -> None:
-        execute(path, f"{statement} WHERE session_id = ? AND seq > 4", NAME)
-        change(self, *given)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(rows.Database, "change", raced)
-        result = run("compress", path)
-    assert (result.exit_code, "its agent changed it meanwhile" in result.stderr) == (4, True)
-    assert set(list(lines(path).values())[5:]) == {'{"raced":1}'}
-    assert kept(path, "rows") == []
 
 
 def test_a_row_that_the_agent_changed_stays(path: Path) -> None:
@@ -184,45 +134,6 @@ def test_rows_that_openclaw_writes_otherwise_come_back(path: Path) -> None:
     assert tables(path)["transcript_events"] != before["transcript_events"]
     assert run("restore", path).exit_code == 0
     assert tables(path) == before
-
-
-ODD = {
-    "not packed": (b"no frame", "{}"),
-    "half a frame": (zstd.compress(b'{"type":"message"}' * 99)[:-9], "{}"),
-    "no text": (zstd.compress(b'{"a":"\xff"}'), "{}"),
-    "longer than it packs": (zstd.compress(b'{"a":"%s"}' % (b" " * (4 << 20))), "{}"),
-    "lines": (zstd.compress(b'{"a":\n1}'), "{}"),
-    "a key of ours": (zstd.compress(b'{"row":1}'), "{}"),
-}
-
-
-@pytest.mark.parametrize(("packed", "notes"), ODD.values(), ids=ODD)
-def test_a_row_that_openclaw_does_not_write_is_refused(path: Path, packed: bytes, notes: str) -> None:
-    """Its session alone: the other one is worked on."""
-    sets = "event_json = NULL, event_zstd = ?, event_utf8_bytes = 9, navigation_json = ?"
-    execute(path, f"UPDATE transcript_events SET {sets} WHERE session_id = ? AND seq = 9", packed, notes, NAME)
-    before = tables(path)["transcript_events"]
-    result = run("compress", "--force", path)
-    assert result.exit_code == 4
-    assert "is not as OpenClaw writes it" in result.stderr
-    assert "1 unchanged" in result.stdout
-    assert tables(path)["transcript_events"] == before
-
-
-UNKNOWN = {
-    "another column": "ALTER TABLE transcript_events ADD COLUMN more text",
-    "a trigger": "CREATE TRIGGER t AFTER UPDATE ON TRANSCRIPT_EVENTS BEGIN DELETE FROM session_windows; END",
-    "a trigger on events": "CREATE TRIGGER t AFTER DELETE ON trajectory_runtime_events BEGIN SELECT 1; END",
-    "no windows": "DROP TABLE session_windows",
-}
-
-
-@pytest.mark.parametrize("statement", UNKNOWN.values(), ids=UNKNOWN)
-def test_a_database_that_is_not_known_is_refused(path: Path, statement: str) -> None:
-    execute(path, statement)
-    before = path.read_bytes()
-    assert run("compress", path).exit_code == 4
-    assert path.read_bytes() == before
 
 
 def test_forget_leaves_no_secret(path: Path) -> None:
@@ -256,32 +167,6 @@ def test_a_session_that_openclaw_packed_keeps_its_store(path: Path) -> None:
     execute(path, "DELETE FROM session_windows WHERE session_id = ?", NAME)
     assert run("forget", "--gone", "--yes", path).exit_code == 0
     assert kept(path, "rows") == []
-
-
-@pytest.mark.parametrize(("owner", "name"), KILLED.values(), ids=KILLED)
-def test_killed_between_steps(path: Path, owner: object, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = tables(path)
-    assert killed(path, "compress", monkeypatch, owner, name, 1)
-    assert run("compress", path).exit_code == 0
-    assert any("sessioncompress show" in line for line in lines(path).values())
-    assert run("restore", path).exit_code == 0
-    assert tables(path) == before
-    assert list((path.parent / ".sessioncompress" / path.name).glob("*.jsonl")) == []
-
-
-RESTORING = {"before rows come back": (rows.Database, "change"), "before events do": (rows.Database, "put_events")}
-
-
-@pytest.mark.parametrize(("owner", "name"), RESTORING.values(), ids=RESTORING)
-def test_killed_between_steps_of_a_restore(
-    path: Path, owner: object, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The next one brings back what is left, events and packed rows too."""
-    before = tables(path)
-    run("compress", path)
-    assert killed(path, "restore", monkeypatch, owner, name, 1)
-    assert run("restore", path).exit_code == 0
-    assert tables(path) == before
 
 
 def test_a_file_that_is_not_ours_stays(path: Path) -> None:

@@ -14,8 +14,8 @@ from sessioncompress.core.text import kb
 from sessioncompress.operations.page import count, share
 from tests.cli.test_report import words
 from tests.support.commands import document, run
+from tests.support.homes import put
 from tests.support.runs import FIXTURES, fixture
-from tests.unit.operations.test_selection import put
 
 DAY = 24 * 3600
 HOME = {

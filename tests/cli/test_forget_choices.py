@@ -21,7 +21,7 @@ from sessioncompress.store.layout import FOLDER, Store, store_in
 from sessioncompress.store.recover import sweep
 from tests.support.build import PiSession
 from tests.support.runs import EAGER, HOMES, compress, fixture, invoke, snapshot, write
-from tests.unit.operations.test_restore import session
+from tests.support.sessions import session
 from tests.unit.store.tools import late_link
 
 DAY = 24 * 3600

@@ -15,11 +15,10 @@ from typing import Any
 import pytest
 
 from sessioncompress.cli import compact, options
-from tests.attacks.test_policy_from_a_clone import Victim, victim
 from tests.support.commands import document, one, policy, run
-from tests.support.long import pi
+from tests.support.long import pi, pi_grown
 from tests.support.runs import snapshot, write
-from tests.unit.operations.test_summarizer import grown
+from tests.support.victim import Victim, victim
 
 __all__ = ["victim"]
 
@@ -99,7 +98,7 @@ def test_a_goal_that_was_taken_from_the_session_is_said(session: Path) -> None:
     assert result.exit_code == 0
     assert f"{session}: goal (--goal-from last): ok, thanks\n" in result.stderr
     assert "goal (" not in run("compact", session, "--goal-from", "last").stderr
-    write(session.parent, grown(session.read_bytes()))
+    write(session.parent, pi_grown(session.read_bytes()))
     again = run("compact", session, "--goal-from", "todo", "--print")
     assert "its todo list has no open items: the goal of the earlier summary stays" in again.stderr
     assert "## Current goal\n- > ok, thanks\n" in again.stdout

@@ -15,19 +15,9 @@ from sessioncompress.pipeline import triage
 from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import BALANCED
 from sessioncompress.store.layout import store_in
-from tests.support import texts
-from tests.support.build import PiSession, dice
-from tests.support.runs import MTIME, run, turn, write
-
-
-def large(folder: Path, name: str = "session.jsonl") -> Path:
-    """Write a session that is over the threshold, also when it has been compressed: its user says much."""
-    made = PiSession()
-    made.user(texts.prose(dice("quick"), 3000))
-    for number in range(30):
-        made.user(f"Part {number}.")
-        made.step("read", {"path": f"{number}.py"}, texts.python_source(dice("quick", number), 25))
-    return write(folder, turn(made, 5), name)
+from tests.support.build import PiSession
+from tests.support.runs import MTIME, run, write
+from tests.support.sessions import large
 
 
 def _small(folder: Path) -> list[str]:

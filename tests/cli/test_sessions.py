@@ -17,8 +17,7 @@ from sessioncompress.store.layout import store_in
 from tests.support.build import ClaudeSession, PiSession
 from tests.support.commands import document, run
 from tests.support.documents import GeminiDocument
-from tests.support.runs import fixture
-from tests.unit.operations.test_selection import pi, put
+from tests.support.homes import contents, pi, put
 
 DAY = 24 * 3600
 ROWS: list[tuple[str, dict[str, Any], list[str]]] = [
@@ -60,29 +59,6 @@ AGES = [
     (DAY, "1 d"),
     (1000 * DAY, "1,000 d"),
 ]
-
-
-@pytest.fixture
-def agents(here: Path) -> Path:
-    """Put sessions of four agents into the home; return it."""
-    home = here.parent / "home"
-    put(home / ".pi/agent/sessions/x/large.jsonl", fixture("pi-anthropic.jsonl"))
-    put(home / ".pi/agent/sessions/x/small.jsonl", PiSession().opening().bytes())
-    put(home / ".claude/projects/x/claude.jsonl", fixture("claude-code.jsonl"))
-    put(home / ".codex/sessions/2026/03/02/rollout.jsonl", fixture("codex.jsonl"))
-    put(home / ".gemini/tmp/x/chats/session.json", fixture("gemini.json"))
-    put(home / ".gemini/tmp/x/logs.json", b"[]")
-    put(home / ".claude/history.jsonl", b"{}\n")
-    for path in home.rglob("*.json*"):
-        os.utime(path, (time.time() - 3600,) * 2)
-    old = time.time() - 8 * DAY
-    for name in (".codex/sessions/2026/03/02/rollout.jsonl", ".claude/projects/x/claude.jsonl"):
-        os.utime(home / name, (old, old))
-    return home
-
-
-def contents(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def listed(**more: Any) -> ListedSession:

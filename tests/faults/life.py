@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tests.faults.scenes import NAME
-from tests.properties.test_hypothesis import ARGUMENTS, ENTRY, OTHER, TEXT, TOOLS, WRITERS
 from tests.support import texts
 from tests.support.blocks import call, dice, stringify, text, thinking
+from tests.support.strategies import ARGUMENTS, ENTRY, OTHER, TEXT, TOOLS, WRITERS
 
 _HEADER: dict[str, Any] = {"type": "session", "id": "x", "timestamp": "2026-03-02T09:00:00.000Z", "cwd": "/tmp"}
 _MEMORY = Path("/dev/shm")

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from tests.faults.test_mutations import mutated
+from tests.support.mutations import mutated
 from tests.support.runs import split
 
 _DEEP: Any = "x"

@@ -14,7 +14,7 @@ from tests.faults.forging import first, forged, places_to, reference
 from tests.faults.memory import memory_of
 from tests.faults.scenes import SCENES, SIZES
 from tests.support.runs import journal_of
-from tests.unit.store.test_journal import LINE, RUN
+from tests.unit.store.tools import LINE, RUN
 
 _MIB = 1 << 20
 _MOST = 100

@@ -11,13 +11,12 @@ import pytest
 
 from sessioncompress.errors import Refused, SessionCompressError
 from sessioncompress.store.layout import Store
-from tests.attacks.test_planted_files import at_place
 from tests.faults.forging import commands, reference
 from tests.faults.scenes import NAME, SCENES, SIZES, built
 from tests.faults.test_rights import COMMANDS, REPLACING
 from tests.faults.watch import nothing_outside
 from tests.support.runs import invoke, write
-from tests.unit.store.test_beside import PLACES
+from tests.support.stores import PLACES, at_place
 from tests.unit.store.tools import everything
 
 

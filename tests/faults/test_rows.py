@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.cli.test_databases import EXPORT
-from tests.cli.test_databases_openclaw import LINES
 from tests.faults.effort import effort
 from tests.faults.test_disks import cuts_power, empty_disk, mounted
-from tests.faults.test_mutations import mutated
 from tests.support.commands import run
+from tests.support.databases import EXPORT, LINES
+from tests.support.mutations import mutated
 from tests.support.rows import OPENCLAW_TABLES, TABLES, database, execute, openclaw, opened
 from tests.unit.store.tools import disk
 

@@ -34,18 +34,19 @@ _UNDO = "tests/unit/operations/test_undo.py"
 _DEEP = "tests/attacks/test_deep_values.py"
 _ROWS = "tests/cli/test_databases.py"
 _GONE = "tests/cli/test_databases_gone.py"
+_EACH_AGENT = "tests/cli/test_databases_of_agents.py"
 _CLAW = "tests/cli/test_databases_openclaw.py"
 
 MUTANTS = (
     # Sessions in databases.
-    *_in("store/tables.py", f"{_ROWS}::test_a_row_that_changes_meanwhile_stays")(
+    *_in("store/tables.py", f"{_EACH_AGENT}::test_a_row_that_changes_meanwhile_stays")(
         (
             "a row that changed meanwhile is written over",
             'session_id = ? AND data = CAST(? AS TEXT)"',
             "session_id = ? AND CAST(? AS TEXT) <> ''\"",
         ),
     ),
-    *_in("store/rows.py", f"{_ROWS}::test_a_database_that_is_not_known_is_refused")(
+    *_in("store/rows.py", f"{_EACH_AGENT}::test_a_database_that_is_not_known_is_refused")(
         (
             "a database with triggers is worked on",
             " and not {text(name) for (name,) in triggers} & {*each.columns, each.events.table}",
@@ -142,7 +143,7 @@ MUTANTS = (
         ("the folder of a database that is gone stays", "folder.tidy(where)\n", "pass\n"),
     ),
     # The check of a rewritten session.
-    *_in("pipeline/plan.py", "tests/unit/operations/test_verify.py")(
+    *_in("pipeline/plan.py", "tests/unit/pipeline/test_check.py")(
         ("verify compares no lines", "for number in changed:", "for number in ():"),
         ("verify lets a protected line change", "view.standing[number] is Protection.PROTECTED", "False"),
         ("verify lets more than mirrors go from a protected line", " and rest(before) == rest(after)", ""),

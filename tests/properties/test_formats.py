@@ -18,16 +18,11 @@ from sessioncompress.formats.base import Format, Head
 from sessioncompress.formats.table import NAMELESS, NAMES, TABLE, agent_folders, agent_roots, format_named, recognizing
 from sessioncompress.operations.compress import compress_session
 from sessioncompress.pipeline.reading import read_line
-from sessioncompress.pipeline.stats import Status
 from tests.support.runs import (
-    EAGER,
     GREEDY,
     HOMES,
-    compress,
-    compress_again,
     fixture,
     head_of_file,
-    restore,
     units,
     view_of,
     write,
@@ -84,20 +79,6 @@ def test_every_format_has_a_session_that_a_run_makes_smaller() -> None:
 def test_one_format_recognizes_it(name: str) -> None:
     """Of pi and its relatives the relative."""
     assert [form.name for form in recognizing(head_of_file(fixture(name)))] == [STORIES[name].form]
-
-
-@pytest.mark.parametrize("name", SESSIONS)
-def test_it_becomes_smaller_once_and_comes_back(tmp_path: Path, name: str) -> None:
-    """The second run writes nothing; the bytes that come back are those that were."""
-    path = write(tmp_path, fixture(name))
-    if STORIES[name].stays:
-        assert compress_session(path, EAGER).status is Status.UNCHANGED
-        return
-    compress(path)
-    assert len(path.read_bytes()) < len(fixture(name))
-    compress_again(path)
-    restore(path)
-    assert path.read_bytes() == fixture(name)
 
 
 @pytest.mark.parametrize("name", SOUND)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Self
 
 from tests.support import blocks
-from tests.support.session import START
+from tests.support.lines import START
 
 _Bytes = bytes  # the builders have a method of that name
 
@@ -40,6 +40,20 @@ class ChatSession:
         function = {"name": tool, "arguments": json.dumps(given, ensure_ascii=False)}
         self.message("assistant", None, tool_calls=[{"id": name, "type": "function", "function": function}], **more)
         return self.message("tool", output, tool_call_id=name)
+
+    # Work as in the session of any agent
+
+    def asks(self, text: str) -> Self:
+        return self.message("user", text)
+
+    def runs(self, command: str, output: str) -> Self:
+        return self.step("bash", {"command": command}, output)
+
+    def writes(self, name: str, content: str) -> Self:
+        return self.step("write", {"path": f"/tmp/{name}", "content": content}, "Wrote it.")
+
+    def says(self, text: str) -> Self:
+        return self.message("assistant", text)
 
 
 class GenCodeSession:
@@ -77,6 +91,20 @@ class GenCodeSession:
         said = [{"type": "text", "text": text}] if text else []
         self.message("assistant", [*said, {"type": "tool_use", "id": name, "name": tool, "input": dict(given), **more}])
         return self.message("user", [{"type": "tool_result", "toolUseId": name, "content": output, "isError": False}])
+
+    # Work as in the session of any agent
+
+    def asks(self, text: str) -> Self:
+        return self.message("user", text)
+
+    def runs(self, command: str, output: str) -> Self:
+        return self.step("Bash", {"command": command}, output)
+
+    def writes(self, name: str, content: str) -> Self:
+        return self.step("Write", {"file_path": f"/tmp/{name}", "content": content}, "Wrote it.")
+
+    def says(self, text: str) -> Self:
+        return self.message("assistant", [{"type": "text", "text": text}])
 
     def _stamp(self) -> str:
         return self._now.isoformat(timespec="milliseconds").replace("+00:00", "Z")

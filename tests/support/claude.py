@@ -9,10 +9,10 @@ from typing import Any, Self
 
 from tests.support import blocks
 from tests.support.blocks import Block
-from tests.support.session import START
+from tests.support.lines import LineBuilder
+from tests.support.turns import THOUGHT
 
 _VERSION = "2.1.217"
-_Bytes = bytes  # the builder has a method of that name
 
 
 def use(call_id: str, tool: str, given: Mapping[str, Any]) -> Block:
@@ -51,30 +51,21 @@ class Use:
     error: bool = False
 
 
-class ClaudeSession:
+class ClaudeSession(LineBuilder):
     """A session of Claude Code; every method adds lines at the end."""
 
     def __init__(self, seed: str = "claude", cwd: str = "/tmp", *, agent: str = "") -> None:
-        self.seed, self.cwd, self.agent = seed, cwd, agent
+        super().__init__(seed, cwd)
+        self.agent = agent
         self.leaf: str | None = None
-        self._lines: list[_Bytes] = []
-        self._now = START
-        self._rng = blocks.dice(seed)
         self._made = 0
         self.session = self._uuid("session")
-
-    # What the builder holds
-
-    def lines(self) -> list[_Bytes]:
-        return list(self._lines)
-
-    def bytes(self) -> _Bytes:
-        return b"".join(self._lines)
 
     # Lines of any kind
 
     def note(self, kind: str, /, **fields: Any) -> Self:
-        return self._put({"type": kind, **fields, "sessionId": self.session})
+        self._put({"type": kind, **fields, "sessionId": self.session})
+        return self
 
     def entry(self, kind: str, /, *, parent: str | None = "leaf", **fields: Any) -> str:
         """Add a line of the tree and return its id; without another parent it hangs on the leaf."""
@@ -194,6 +185,20 @@ class ClaudeSession:
             self.respond(f"Part {number} is done.")
         return self
 
+    # Work as in the session of any agent
+
+    def asks(self, text: str) -> str:
+        return self.user(text)
+
+    def runs(self, command: str, output: str) -> str:
+        return self.step("Bash", {"command": command}, output, thinking=THOUGHT)
+
+    def writes(self, name: str, content: str) -> str:
+        return self.step("Write", {"file_path": f"/tmp/{name}", "content": content}, "Wrote it.")
+
+    def says(self, text: str) -> list[str]:
+        return self.respond(text)
+
     # Names
 
     def new_call_id(self) -> str:
@@ -207,10 +212,3 @@ class ClaudeSession:
     def _uuid(self, *seed: object) -> str:
         digits = blocks.hexes(32, self.seed, *seed)
         return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-8{digits[17:20]}-{digits[20:]}"
-
-    def _stamp(self) -> str:
-        return self._now.strftime("%Y-%m-%dT%H:%M:%S.") + f"{self._now.microsecond // 1000:03d}Z"
-
-    def _put(self, entry: Mapping[str, Any]) -> Self:
-        self._lines.append(blocks.stringify(entry).encode() + b"\n")
-        return self

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, Self
 
 from tests.support import blocks
-from tests.support.session import START
+from tests.support.lines import START
 
 _Bytes = bytes  # the builders have a method of that name
 _FOLDER = "/tmp"
@@ -58,6 +58,21 @@ class GeminiDocument:
         display = {} if shown is None else {"resultDisplay": shown}
         made = {"id": name, "name": tool, "args": dict(arguments), "result": [response], "status": "success"}
         return {**made, "timestamp": self._stamp(), **display, "displayName": tool, "description": f"Runs {tool}."}
+
+    # Work as in the session of any agent
+
+    def asks(self, text: str) -> Self:
+        return self.user(text)
+
+    def runs(self, command: str, output: str) -> Self:
+        return self.answer("", self.used("run_shell_command", {"command": command}, output))
+
+    def writes(self, name: str, content: str) -> Self:
+        given = {"file_path": f"/tmp/{name}", "content": content}
+        return self.answer("", self.used("write_file", given, "Wrote it."))
+
+    def says(self, text: str) -> Self:
+        return self.answer(text)
 
     def _stamp(self) -> str:
         return self._now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -132,6 +147,21 @@ class OpenCodeExport:
             "time": {"start": at, "end": at + 8},
         }
         return self.part("tool", tool=tool, callID=f"call_{blocks.hexes(24, self.session, self._made)}", state=state)
+
+    # Work as in the session of any agent
+
+    def asks(self, text: str) -> Self:
+        return self.user(text)
+
+    def runs(self, command: str, output: str) -> Self:
+        return self.assistant().tool("bash", {"command": command}, output).finish("tool-calls")
+
+    def writes(self, name: str, content: str) -> Self:
+        given = {"filePath": f"/tmp/{name}", "content": content}
+        return self.assistant().tool("write", given, "Wrote it.").finish("tool-calls")
+
+    def says(self, text: str) -> Self:
+        return self.assistant(finish="stop").part("text", text=text).finish("stop")
 
     def prune(self, first: int, last: int) -> Self:
         """Mark what the calls of these messages gave back as the agent does when it no longer sends it."""

@@ -23,6 +23,7 @@ from tests.support.records import GeminiRecords
 from tests.support.rollout import Paginated, Rollout
 from tests.support.runs import snapshot, split, write
 from tests.support.session import PiSession
+from tests.support.turns import B
 
 FEW = replace(BALANCED, compact=Compact(keep_tokens=3_000, min_dead_tokens=1_000, min_saved_tokens=1_000))
 """Keeps little, so that short sessions are cut."""
@@ -44,99 +45,54 @@ def _logs(turn: int) -> str:
     return texts.log_lines(random.Random(turn), 60)
 
 
+def _worked(made: B, turns: int) -> B:
+    for turn in range(turns):
+        made.asks(f"Part {turn}: look at the logs, then note what failed in notes-{turn}.md.")
+        made.runs(f"cat service-{turn}.log", _logs(turn))
+        made.writes(f"notes-{turn}.md", f"Gauge {turn} failed.\n")
+        made.says(f"Gauge {turn} failed at noon.")
+    return made
+
+
 @cache
 def pi(turns: int = TURNS) -> bytes:
-    made = PiSession()
-    made.opening()
-    for turn in range(turns):
-        made.user(f"Part {turn}: look at the logs, then note what failed in notes-{turn}.md.")
-        made.step("bash", {"command": f"cat service-{turn}.log"}, _logs(turn), thinking="Let me look. " * 5)
-        made.step("write", {"path": f"notes-{turn}.md", "content": f"Gauge {turn} failed.\n"}, "Wrote it.")
-        made.assistant(f"Gauge {turn} failed at noon.")
-    return made.bytes()
+    return _worked(PiSession().opening(), turns).bytes()
 
 
 @cache
 def claude(turns: int = TURNS) -> bytes:
-    made = ClaudeSession()
-    for turn in range(turns):
-        made.user(f"Part {turn}: look at the logs, then note what failed in notes-{turn}.md.")
-        made.step("Bash", {"command": f"cat service-{turn}.log"}, _logs(turn), thinking="Let me look. " * 5)
-        made.step("Write", {"file_path": f"/tmp/notes-{turn}.md", "content": f"Gauge {turn} failed.\n"}, "Wrote it.")
-        made.respond(f"Gauge {turn} failed at noon.")
-    return made.bytes()
+    return _worked(ClaudeSession(), turns).bytes()
 
 
 @cache
 def codex(turns: int = TURNS, kind: type[Rollout] = Rollout) -> bytes:
-    made = kind()
-    for turn in range(turns):
-        made.user(f"Part {turn}: look at the logs, then note what failed in notes-{turn}.md.")
-        made.run(f"cat service-{turn}.log", _logs(turn))
-        made.patch(f"notes-{turn}.md", None, f"Gauge {turn} failed.\n")
-        made.end(f"Gauge {turn} failed at noon.")
-    return made.bytes()
+    return _worked(kind(), turns).bytes()
 
 
 @cache
 def gemini(turns: int = TURNS) -> bytes:
-    made = GeminiRecords()
-    for turn in range(turns):
-        _gemini_turn(made, turn)
-    return made.bytes()
+    return _worked(GeminiRecords(), turns).bytes()
 
 
 @cache
 def gemini_document(turns: int = TURNS) -> bytes:
-    made = GeminiDocument()
-    for turn in range(turns):
-        _gemini_turn(made, turn)
-    return made.bytes()
-
-
-def _gemini_turn(made: GeminiDocument, turn: int) -> None:
-    made.user(f"Part {turn}: look at the logs, then note what failed in notes-{turn}.md.")
-    made.answer("", made.used("run_shell_command", {"command": f"cat service-{turn}.log"}, _logs(turn)))
-    note = {"file_path": f"/tmp/notes-{turn}.md", "content": f"Gauge {turn} failed.\n"}
-    made.answer("", made.used("write_file", note, "Wrote it."))
-    made.answer(f"Gauge {turn} failed at noon.")
+    return _worked(GeminiDocument(), turns).bytes()
 
 
 @cache
 def opencode(turns: int = TURNS) -> bytes:
-    made = OpenCodeExport()
-    for turn in range(turns):
-        made.user(f"Part {turn}: look at the logs, then note what failed in notes-{turn}.md.")
-        made.assistant().tool("bash", {"command": f"cat service-{turn}.log"}, _logs(turn)).finish("tool-calls")
-        note = {"filePath": f"/tmp/notes-{turn}.md", "content": f"Gauge {turn} failed.\n"}
-        made.assistant().tool("write", note, "Wrote it.").finish("tool-calls")
-        made.assistant(finish="stop").part("text", text=f"Gauge {turn} failed at noon.").finish("stop")
-    return made.bytes()
+    return _worked(OpenCodeExport(), turns).bytes()
 
 
 @cache
 def chat(turns: int = TURNS) -> bytes:
     """Return a chat in OpenAI's form, in one document."""
-    made = ChatSession()
-    made.message("system", "You are a coding agent.")
-    for turn in range(turns):
-        made.message("user", f"Part {turn}: look at the logs, then note what failed in notes-{turn}.md.")
-        made.step("bash", {"command": f"cat service-{turn}.log"}, _logs(turn))
-        made.step("write", {"path": f"/tmp/notes-{turn}.md", "content": f"Gauge {turn} failed.\n"}, "Wrote it.")
-        made.message("assistant", f"Gauge {turn} failed at noon.")
-    return made.document()
+    return _worked(ChatSession().message("system", "You are a coding agent."), turns).document()
 
 
 @cache
 def gencode(turns: int = TURNS) -> bytes:
-    made = GenCodeSession()
-    made.message("system", "You are a coding agent.")
-    for turn in range(turns):
-        made.message("user", f"Part {turn}: look at the logs, then note what failed in notes-{turn}.md.")
-        made.step("Bash", {"command": f"cat service-{turn}.log"}, _logs(turn))
-        made.step("Write", {"file_path": f"/tmp/notes-{turn}.md", "content": f"Gauge {turn} failed.\n"}, "Wrote it.")
-        made.message("assistant", [{"type": "text", "text": f"Gauge {turn} failed at noon."}])
-    return made.bytes()
+    return _worked(GenCodeSession().message("system", "You are a coding agent."), turns).bytes()
 
 
 LINES: Mapping[str, Callable[[int], bytes]] = {"pi": pi, "claude-code": claude, "codex": codex, "gemini": gemini}
@@ -170,6 +126,19 @@ def grown(path: Path, name: str) -> bytes:
     with path.open("ab") as file:
         file.write(more)
     return whole
+
+
+def pi_grown(data: bytes) -> bytes:
+    """Let a session of pi go on for as long as it is."""
+    leaf = json.loads(data.splitlines()[-1])["id"]
+    added = []
+    for line in pi(24).splitlines()[1:]:
+        entry = json.loads(line)
+        if "id" in entry:
+            entry["parentId"], entry["id"] = leaf, f"f{entry['id'][1:]}"
+            leaf = entry["id"]
+            added.append(json.dumps(entry).replace("notes-", "more-").encode() + b"\n")
+    return data + b"".join(added)
 
 
 def rounds_come_to_rest(folder: Path, name: str, act: Callable[[Path], CompactStats]) -> None:

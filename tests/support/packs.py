@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from sessioncompress.operations.batch import Outcome
 from sessioncompress.operations.compress import compress_session
@@ -13,9 +16,10 @@ from sessioncompress.operations.pack import PackStats, pack_sessions
 from sessioncompress.operations.packed import UnpackStats, meant_by, unpack_sessions
 from sessioncompress.pipeline.discover import discover
 from sessioncompress.policy.model import BALANCED
-from sessioncompress.store import packing
+from sessioncompress.store import disk, packing
+from sessioncompress.store.pack import Entry, FileToPack, Index, Member, PackWriter, State
 from sessioncompress.store.packing import Pack
-from sessioncompress.store.places import Disk
+from sessioncompress.store.places import Disk, packs_of
 from tests.support.runs import EAGER, MTIME, turn, write
 from tests.support.session import PiSession
 
@@ -97,3 +101,33 @@ def without_tail(archive: Path) -> None:
 
 def copied(folder: Path, to: Path) -> Path:
     return Path(shutil.copytree(folder, to))
+
+
+def planted(root: Path, name: str, pieces: Iterable[bytes], size: int, *, mode: int = 0o755, says: int = 0) -> Pack:
+    """Put a pack of one file beside sessions, whose index may say another size than the file has."""
+    folder = packs_of(root)
+    folder.mkdir(parents=True)
+    archive = folder / "p-1.tar.zst"
+    with disk.closing(disk.create(archive)) as fd:
+        writer = PackWriter(fd, size)
+        added = writer.add([FileToPack(name, pieces, size, mode, 0, (0, 0))], "")
+        writer.finish()
+    assert added is not None
+    frame, members = added
+    members = tuple(replace(each, size=says or each.size) for each in members)
+    entry = Entry(State.PACKED, "id", "pi", "/x", "Do it.", "", "", 1, frame, members)
+    index = Index(writer.size, (entry,))
+    (folder / "p-1.index").write_bytes(index.written())
+    return Pack(Disk(root), packs_of(root), "p-1", index)
+
+
+DIGEST = "0" * 64
+
+
+def entry(**given: Any) -> Entry:
+    texts: dict[str, Any] = dict.fromkeys(("id", "agent", "project", "title", "begun", "modified"), "")
+    return Entry(**(texts | {"state": State.PACKED, "turns": 1, "frame": 0, "members": ()} | given))
+
+
+def member(path: str) -> Member:
+    return Member(path, 1, DIGEST, 0o600, 0, 0)

@@ -5,25 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, Self
 
 from sessioncompress.core import marker
 from tests.support import blocks, texts
 from tests.support.blocks import Block
-from tests.support.session import START
-
-_Bytes = bytes  # the builder has a method of that name
+from tests.support.lines import LineBuilder
 
 
-class Rollout:
+class Rollout(LineBuilder):
     """A rollout; every method adds lines at the end. With `ids` items carry those of the API, as newer versions do."""
 
     def __init__(self, *, seed: str = "rollout", cwd: str = "/tmp", ids: bool = True, ordinals: bool = False) -> None:
-        self.seed, self.cwd, self.ids, self.ordinals = seed, cwd, ids, ordinals
-        self._lines: list[_Bytes] = []
-        self._now = START
-        self._rng = blocks.dice(seed)
+        super().__init__(seed, cwd)
+        self.ids, self.ordinals = ids, ordinals
         self._calls = 0
         self._turn = ""
         self._said: list[Block] = []
@@ -43,26 +38,12 @@ class Rollout:
         """Return what the header says of the form of the lines."""
         return {}
 
-    # What the builder holds
-
-    def lines(self) -> list[_Bytes]:
-        return list(self._lines)
-
-    def bytes(self) -> _Bytes:
-        return b"".join(self._lines)
-
-    def write(self, path: Path) -> Path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(self.bytes())
-        return path
-
     # Lines of any kind
 
     def line(self, kind: str, /, **payload: Any) -> Self:
         self._now += timedelta(milliseconds=self._rng.randint(2, 900))
         ordinal = {"ordinal": len(self._lines)} if self.ordinals else {}
-        entry = {"timestamp": self._stamp(), **ordinal, "type": kind, "payload": payload, **self._besides(kind)}
-        self._lines.append(blocks.stringify(entry).encode() + b"\n")
+        self._put({"timestamp": self._stamp(), **ordinal, "type": kind, "payload": payload, **self._besides(kind)})
         return self
 
     def _besides(self, kind: str) -> Mapping[str, Any]:
@@ -219,6 +200,20 @@ class Rollout:
         parts = [picture(address(pixels, path))]
         return self.function("view_image", {"path": path}, parts)
 
+    # Work as in the session of any agent
+
+    def asks(self, text: str) -> Self:
+        return self.user(text)
+
+    def runs(self, command: str, output: str) -> str:
+        return self.run(command, output)
+
+    def writes(self, name: str, content: str) -> str:
+        return self.patch(name, None, content)
+
+    def says(self, text: str) -> Self:
+        return self.end(text)
+
     # Compactions and turns taken back
 
     def compact(self) -> Self:
@@ -243,9 +238,6 @@ class Rollout:
     def _uuid(self, *seed: object) -> str:
         digits = blocks.hexes(20, self.seed, *seed)
         return f"019cac38-{digits[:4]}-7{digits[4:7]}-8{digits[7:10]}-{digits[8:20]}"
-
-    def _stamp(self) -> str:
-        return self._now.strftime("%Y-%m-%dT%H:%M:%S.") + f"{self._now.microsecond // 1000:03d}Z"
 
 
 class Paginated(Rollout):

@@ -35,12 +35,13 @@ from sessioncompress.pipeline.plan import Plan, plan
 from sessioncompress.pipeline.reading import survey
 from sessioncompress.pipeline.rewrite import Rewritten, rewrite
 from sessioncompress.pipeline.stats import CompressionStats, Status
-from sessioncompress.policy.model import BALANCED, Policy
+from sessioncompress.policy.model import BALANCED, Placeholder, Policy, Prune
 from sessioncompress.store import machine
 from sessioncompress.store.journal import Journal
 from sessioncompress.store.layout import store_in
 from sessioncompress.store.records import BlockRecord, LineRecord
 from tests.support.session import PiSession
+from tests.support.turns import B
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 EAGER = replace(BALANCED, size_threshold_kb=0, min_saved_kb=0, turn_threshold_before_compress=1)
@@ -48,6 +49,14 @@ EAGER = replace(BALANCED, size_threshold_kb=0, min_saved_kb=0, turn_threshold_be
 
 GREEDY = replace(EAGER, turn_threshold_before_compress=0, tool_call_max_bytes=0, tool_result_max_bytes=0)
 """Protects nothing and has the lowest limits there are."""
+
+PRUNING = replace(
+    EAGER,
+    prune=Prune(enabled=True, prune_minimum=0, prune_protect=0, protect_tools=(), preserve_recent_messages=0),
+)
+"""Takes all old results of tools whole."""
+
+NATIVE = replace(PRUNING, prune=replace(PRUNING.prune, placeholder=Placeholder.NATIVE))
 
 HOMES = tuple(dict.fromkeys(variable for row in TABLE for variable, _, _ in row.folders if variable))
 """By these variables the agents' folders are found: no session of whoever runs the tests counts."""
@@ -173,11 +182,11 @@ def calls(lines: Iterable[Any]) -> list[Any]:
     ]
 
 
-def turn(session: PiSession, times: int = 1) -> PiSession:
+def turn(session: B, times: int = 1) -> B:
     """Add short turns, behind which all before is old."""
     for number in range(times):
-        session.user(f"And now part {number}?")
-        session.assistant(f"Part {number} is done.")
+        session.asks(f"And now part {number}?")
+        session.says(f"Part {number} is done.")
     return session
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 from typing import Any, Self
 
 from tests.support import blocks
 from tests.support.blocks import Block
+from tests.support.lines import LineBuilder
+from tests.support.turns import THOUGHT
 
-START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 _RATES = {"input": 5.0, "output": 25.0, "cacheRead": 0.5, "cacheWrite": 6.25}
-_Bytes = bytes  # the builder has a method of that name
 _FIELDS_FIRST = frozenset({"custom", "custom_message"})
 
 
@@ -29,7 +28,7 @@ class Use:
     call_id: str | None = None
 
 
-class PiSession:
+class PiSession(LineBuilder):
     """A session of pi; every method adds entries at the end and most return the new entry's id."""
 
     def __init__(
@@ -43,13 +42,11 @@ class PiSession:
         seed: str = "session",
         header: Mapping[str, Any] | None = None,
     ) -> None:
-        self.version, self.cwd, self.seed = version, cwd, seed
+        super().__init__(seed, cwd)
+        self.version = version
         self.api, self.provider, self.model = api, provider, model
         self.leaf: str | None = None
         self.ids: list[str] = []
-        self._lines: list[_Bytes] = []
-        self._now = START
-        self._rng = blocks.dice(seed)
         self._calls = 0
         self._unseen = 6200
         self._cached = 0
@@ -73,25 +70,14 @@ class PiSession:
         """The lines so far, which is the index that a version 1 session gives the next entry."""
         return len(self._lines)
 
-    def lines(self) -> list[_Bytes]:
-        return list(self._lines)
-
-    def bytes(self) -> _Bytes:
-        return b"".join(self._lines)
-
-    def write(self, path: Path) -> Path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(self.bytes())
-        return path
-
     # Entries of any kind
 
-    def raw(self, line: _Bytes) -> Self:
+    def raw(self, line: bytes) -> Self:
         """Put a line in exactly as it is; its LF must be given."""
         self._lines.append(line)
         return self
 
-    def take_last(self) -> _Bytes:
+    def take_last(self) -> bytes:
         """Take the last line out, to put a changed one in with `raw`."""
         return self._lines.pop()
 
@@ -200,6 +186,20 @@ class PiSession:
             "bashExecution", command=command, output=output, exitCode=code, cancelled=False, truncated=False, **extra
         )
 
+    # Work as in the session of any agent
+
+    def asks(self, text: str) -> str:
+        return self.user(text)
+
+    def runs(self, command: str, output: str) -> str:
+        return self.step("bash", {"command": command}, output, thinking=THOUGHT)
+
+    def writes(self, name: str, content: str) -> str:
+        return self.step("write", {"path": name, "content": content}, "Wrote it.")
+
+    def says(self, text: str) -> str:
+        return self.assistant(text)
+
     # Blocks as this session's API has them
 
     def new_call_id(self) -> str:
@@ -222,9 +222,6 @@ class PiSession:
         self.ids.append(name)
         return name
 
-    def _stamp(self) -> str:
-        return self._now.strftime("%Y-%m-%dT%H:%M:%S.") + f"{self._now.microsecond // 1000:03d}Z"
-
     def _usage(self, written: int) -> dict[str, Any]:
         tokens = {
             "input": self._rng.randint(1, 9),
@@ -237,6 +234,3 @@ class PiSession:
         cost = {key: _RATES[key] / 1e6 * count for key, count in tokens.items()}
         total = {} if self.version == 1 else {"totalTokens": sum(tokens.values())}
         return {**tokens, **total, "cost": {**cost, "total": sum(cost.values())}}
-
-    def _put(self, entry: Mapping[str, Any]) -> None:
-        self._lines.append(blocks.stringify(entry).encode() + b"\n")

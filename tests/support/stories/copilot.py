@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from sessioncompress.formats.base import uuid_of
 from tests.support import blocks, texts
-from tests.support.session import START
+from tests.support.lines import START
 from tests.support.stories import tidewatch as tw
 from tests.support.story import Story
 

@@ -6,13 +6,6 @@ import pytest
 
 from sessioncompress.checkpoints import excerpts
 
-
-def chosen(where: str, text: str, said: str = "", root: str = "", room: int = 500) -> list[str]:
-    held = excerpts.Excerpts()
-    held.wrote(where, text)
-    return excerpts.by_file(excerpts.lines(held.written(), said, root, room), root)
-
-
 _OLD = "gauge_floor = 10\ngauge_step = 20\nreading_of(gauge_floor)"
 _KEPT = ["gauge_step = 20"]
 

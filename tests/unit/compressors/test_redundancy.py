@@ -190,25 +190,13 @@ def test_what_is_said_again_is_named_only(scene: Scene, note: str) -> None:
     assert marker.references(new)
 
 
-def named_and_gone(*steps: Step, says: str = "") -> list[str]:
-    """Return what becomes of the results of steps, the last of which the next text may repeat."""
-
-    def build(made: PiSession) -> None:
-        for step in steps:
-            made.step(*step)
-        if says:
-            made.assistant(says)
-
-    return result_texts(after(session(build)))
-
-
 BASH: Step = ("bash", {"command": "x"}, A)
 READ: Step = ("read", {"path": "a"}, A)
 
 
 def test_without_another_copy_a_result_keeps_its_preview() -> None:
     """It is the newest that a reader finds."""
-    first, second, *_ = named_and_gone(BASH, READ, ("write", {"path": "a", "content": "x"}, "ok"))
+    first, second, *_ = result_texts(after(reads(BASH, READ, ("write", {"path": "a", "content": "x"}, "ok"))()))
     assert not marker.is_one(first)
     assert ", older content of a, written later, " in second
 

@@ -122,12 +122,3 @@ MAY_NOT: list[tuple[Any, tuple[str | int, ...], Any]] = [
 @pytest.mark.parametrize("case", [*MAY, *MAY_NOT], ids=lambda case: f"{case[1]} {case[2]}")
 def test_what_may_change(case: Any) -> None:
     assert Chat().may_change(*case) is (case in MAY)
-
-
-def messages(data: bytes) -> list[Any]:
-    """Return the messages of a chat of any shape."""
-    try:
-        whole = json.loads(data)
-    except ValueError:
-        return [json.loads(line) for line in data.splitlines()]
-    return list(whole["messages"] if isinstance(whole, dict) else whole)

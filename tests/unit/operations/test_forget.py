@@ -22,7 +22,7 @@ from sessioncompress.store.packing import Pack
 from sessioncompress.store.places import Place
 from tests.support import packs
 from tests.support.runs import EAGER, compress, journal_of, snapshot, split, write
-from tests.unit.operations.test_restore import reserialised, session
+from tests.support.sessions import reserialised, session
 from tests.unit.store.tools import late_link
 
 

@@ -28,6 +28,7 @@ from tests.support.rollout import Rollout
 from tests.support.runs import fixture, form_of, survey_of, units, write
 from tests.support.session import PiSession
 from tests.support.stories import SESSIONS
+from tests.support.turns import B
 
 ASKED = ("Look at the gauges.", "Now the levels: never round them.", "Publish both.")
 LOG = "The gauge at the pier fell silent at noon, and again at two.\n" * 60
@@ -35,79 +36,44 @@ SUMMARY = "The gauges were looked at, and more."
 STEPS = range(6)
 
 
-def pi() -> bytes:
-    made = PiSession()
-    made.opening()
+def compacted(made: B, compact: Callable[[B], object]) -> bytes:
+    """Return a session that its agent compacted in the middle of the last turn."""
     for text in ASKED[:2]:
-        made.user(text)
-        kept = made.step("bash", {"command": "cat a.log"}, LOG)
-        made.assistant("Seen.")
-    made.user(ASKED[2])
-    kept = made.assistant("I publish them now.")
-    made.compaction(SUMMARY, kept)
+        made.asks(text)
+        made.runs("cat a.log", LOG)
+        made.writes("levels.py", "LEVELS = ()\n")
+        made.says("Seen.")
+    made.asks(ASKED[2])
+    compact(made)
     for step in STEPS:
-        made.step("bash", {"command": f"make {step}"}, LOG)
+        made.runs(f"make {step}", LOG)
     return made.bytes()
+
+
+def pi() -> bytes:
+    return compacted(
+        PiSession().opening(), lambda made: made.compaction(SUMMARY, made.assistant("I publish them now."))
+    )
 
 
 def claude() -> bytes:
-    made = ClaudeSession()
-    for text in ASKED[:2]:
-        made.user(text)
-        made.step("Bash", {"command": "cat a.log"}, LOG)
-        made.respond("Seen.")
-    made.user(ASKED[2])
-    made.compact(f"This session is being continued from a previous conversation.\n\n{SUMMARY}")
-    for step in STEPS:
-        made.step("Bash", {"command": f"make {step}"}, LOG)
-    return made.bytes()
-
-
-def codex() -> bytes:
-    made = Rollout()
-    for text in ASKED[:2]:
-        made.user(text)
-        made.run("cat a.log", LOG)
-        made.patch("levels.py", None, "LEVELS = ()\n")
-        made.end("Seen.")
-    made.user(ASKED[2])
-    made.compact()
-    for step in STEPS:
-        made.run(f"make {step}", LOG)
-    return made.bytes()
+    head = "This session is being continued from a previous conversation."
+    return compacted(ClaudeSession(), lambda made: made.compact(f"{head}\n\n{SUMMARY}"))
 
 
 def gemini() -> bytes:
-    made = GeminiRecords()
-    for text in ASKED:
-        made.user(text)
-        made.answer("", made.used("run_shell_command", {"command": "cat a.log"}, LOG))
-    snapshot = {"type": "user", "content": [{"text": f"<state_snapshot>{SUMMARY}</state_snapshot>"}]}
-    made.record({"$set": {"messages": [{**snapshot, "id": "s", "timestamp": "2026-01-01T00:00:00.000Z"}]}})
-    for step in STEPS:
-        made.answer("", made.used("run_shell_command", {"command": f"make {step}"}, LOG))
-    return made.bytes()
-
-
-def opencode() -> bytes:
-    made = OpenCodeExport()
-    for text in ASKED:
-        made.user(text)
-        made.assistant().tool("bash", {"command": "cat a.log"}, LOG).finish("tool-calls")
-    made.compaction(SUMMARY)
-    for step in STEPS:
-        made.assistant().tool("bash", {"command": f"make {step}"}, LOG).finish("tool-calls")
-    return made.bytes()
+    content = [{"text": f"<state_snapshot>{SUMMARY}</state_snapshot>"}]
+    kept = {"type": "user", "content": content, "id": "s", "timestamp": "2026-01-01T00:00:00.000Z"}
+    return compacted(GeminiRecords(), lambda made: made.record({"$set": {"messages": [kept]}}))
 
 
 INSIDE: dict[str, Callable[[], bytes]] = {
     "pi": pi,
     "claude-code": claude,
-    "codex": codex,
+    "codex": lambda: compacted(Rollout(), Rollout.compact),
     "gemini-cli": gemini,
-    "opencode": opencode,
+    "opencode": lambda: compacted(OpenCodeExport(), lambda made: made.compaction(SUMMARY)),
 }
-"""Sessions that their agent compacted in the middle of the last turn."""
 
 
 def section(text: str, title: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import re
 from collections.abc import Callable
 from functools import partial
@@ -22,8 +21,7 @@ from sessioncompress.operations.show import show
 from sessioncompress.operations.verify import verify_session
 from sessioncompress.pipeline.stats import Status
 from sessioncompress.store.layout import store_in
-from tests.support import texts
-from tests.support.build import OmpSession, PiSession, ResponsesSession, image
+from tests.support.build import OmpSession, PiSession, ResponsesSession
 from tests.support.runs import (
     EAGER,
     FIXTURES,
@@ -41,19 +39,7 @@ from tests.support.runs import (
     turn,
     write,
 )
-
-LOG = texts.log_lines(random.Random(1), 120)
-
-
-def session(made: PiSession | None = None) -> PiSession:
-    """Return a session with a result, arguments, thinking, a picture and details that are replaced."""
-    made = made or PiSession()
-    made.user("Go.", [image("A" * 6000)])
-    made.step("bash", {"command": "make"}, LOG, thinking="Hm. " * 200)
-    made.step("write", {"path": "a", "content": LOG + "!"}, "ok", details={"diff": LOG}, thinking="So. " * 200)
-    made.step("bash", {"command": "make again"}, LOG + "?", thinking="Yes. " * 200)
-    made.assistant(made.think("Well. " * 200), "Done.")
-    return turn(made)
+from tests.support.sessions import LOG, reserialised, session
 
 
 def compressed(folder: Path, made: PiSession | None = None, name: str = "session.jsonl") -> Path:
@@ -84,15 +70,6 @@ def test_a_session_that_was_moved_is_refused(tmp_path: Path, elsewhere: str | No
     assert snapshot(moved) == before
     assert restore_session(moved, policy, from_markers=True, originals=path).status is Status.RESTORED
     assert moved.read_bytes() == session().bytes()
-
-
-def nameless(folder: Path) -> list[str]:
-    """Return the markers in the results of a session that was compressed without keeping originals."""
-    path = write(folder, session(), "nameless.jsonl")
-    compress(path, replace(EAGER, keep_backup=False))
-    return [
-        line for text in result_texts(entries(path.read_bytes())) for line in text.split("\n") if marker.is_one(line)
-    ]
 
 
 @pytest.mark.parametrize("first", [False, True], ids=["all of it", "one part of it"])
@@ -140,11 +117,6 @@ def test_lines_may_be_moved_or_put_between(tmp_path: Path) -> None:
     restore(path)
     original = split(session().bytes())
     assert split(path.read_bytes()) == [*original[:2], b'{"type":"label","id":"x"}\n', *reversed(original[2:])]
-
-
-def reserialised(data: bytes) -> bytes:
-    """Return the session as an agent writes it that loads and rewrites it with a version of its own."""
-    return b"".join(json.dumps({**entry, "version": 9}).encode() + b"\n" for entry in entries(data))
 
 
 def one_altered(data: bytes) -> bytes:

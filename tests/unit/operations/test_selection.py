@@ -19,6 +19,7 @@ from sessioncompress.operations.sessions import Selection, Session, inspect_sess
 from sessioncompress.store import lock
 from tests.support.build import ClaudeSession, OmpSession, OpenClawSession, PiSession, image
 from tests.support.documents import GeminiDocument, OpenCodeExport
+from tests.support.homes import pi, put
 from tests.support.rollout import Rollout
 from tests.support.runs import HOMES
 
@@ -35,17 +36,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path / "work")
     return tmp_path / "home"
-
-
-def put(path: Path, raw: bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(raw)
-    return path
-
-
-def pi(folder: str | Path, **more: Any) -> bytes:
-    header, *rest = PiSession().opening().lines()
-    return b"".join([json.dumps({**json.loads(header), "cwd": str(folder), **more}).encode() + b"\n", *rest])
 
 
 def found(meant: Selection = ALL) -> dict[str, Session]:

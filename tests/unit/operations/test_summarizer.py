@@ -24,7 +24,7 @@ from sessioncompress.operations.compact import CompactStats, compact_session
 from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import CutRule, OnFailure, Policy, Protocol, Summarizer
 from tests.support.endpoint import PROSE, Answer, Endpoint, chat
-from tests.support.long import FEW, LONG, pi
+from tests.support.long import FEW, LONG, pi, pi_grown
 from tests.support.runs import journal_of, snapshot, write
 
 KEY = "sk-0123456789-secret"
@@ -289,7 +289,7 @@ def test_an_update_takes_what_was_before(tmp_path: Path) -> None:
     with Endpoint([chat(PROSE), chat("## Goal\nAll gauges.")]) as endpoint:
         compacted(path, endpoint.url, whole)
         (old,) = [line for line in path.read_bytes().splitlines(keepends=True) if b'"compaction"' in line]
-        write(tmp_path, grown(path.read_bytes()))
+        write(tmp_path, pi_grown(path.read_bytes()))
         stats = compacted(path, endpoint.url, whole)
     first, second = (each.body["messages"] for each in endpoint.received)
     assert b"Find out which gauge" in old
@@ -300,19 +300,6 @@ def test_an_update_takes_what_was_before(tmp_path: Path) -> None:
     assert "All gauges." in stats.summary
     assert "Find out which gauge failed" not in stats.summary
     assert "notes-0.md" in stats.summary
-
-
-def grown(data: bytes) -> bytes:
-    """Let a session of pi go on for as long as it is."""
-    leaf = json.loads(data.splitlines()[-1])["id"]
-    added = []
-    for line in pi(24).splitlines()[1:]:
-        entry = json.loads(line)
-        if "id" in entry:
-            entry["parentId"], entry["id"] = leaf, f"f{entry['id'][1:]}"
-            leaf = entry["id"]
-            added.append(json.dumps(entry).replace("notes-", "more-").encode() + b"\n")
-    return data + b"".join(added)
 
 
 # A command

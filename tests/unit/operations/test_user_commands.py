@@ -25,10 +25,10 @@ from sessioncompress.pipeline.stats import Status
 from sessioncompress.policy.model import Policy, Summarizer
 from sessioncompress.store import journal as journals
 from sessioncompress.store.layout import store_in
-from tests.attacks.test_stores_of_branches import user_of
 from tests.support.branched import branched
 from tests.support.long import FEW, LONG, grown, pi
 from tests.support.runs import snapshot, write
+from tests.support.stores import user_of
 
 
 def shell(line: str) -> str:

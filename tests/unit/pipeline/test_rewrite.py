@@ -24,7 +24,6 @@ from tests.support.build import PiSession
 from tests.support.runs import old, split, view_of
 
 LONG = "".join(f"line {number} of the output\n" for number in range(200))
-RESULT: JsonPath = ("message", "content", 0, "text")
 
 
 def result(text: str) -> tuple[bytes, dict[str, Any], View, Block]:

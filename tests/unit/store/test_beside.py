@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sessioncompress.store.layout import Store, hidden_in, originals_of, owners, plain_in, session_of, store_in
 from sessioncompress.store.machine import folder_name, make_key
+from tests.support.stores import PLACES
 
 
 @pytest.mark.parametrize(
@@ -35,13 +36,6 @@ def test_names(name: str, originals: str, journal: str) -> None:
     assert hidden.folder == files.work / "local-01234567"
     assert (hidden.originals.name, hidden.journal.name) == (f"{name}.originals.zst", f"{name}.history")
     assert (hidden.work, hidden.is_hidden, files.is_hidden) == (files.work, True, False)
-
-
-PLACES: dict[str, Callable[[Path], Store]] = {
-    "own": lambda path: hidden_in(path, folder_name()),
-    "plain": plain_in,
-    "another machine's": lambda path: hidden_in(path, "local-00000000"),
-}
 
 
 @pytest.mark.parametrize("there", [*PLACES, ""])

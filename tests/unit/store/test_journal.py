@@ -14,12 +14,10 @@ from sessioncompress.core.model import Kind
 from sessioncompress.errors import Damaged, SessionCompressError
 from sessioncompress.store.journal import Journal, load, read
 from sessioncompress.store.layout import Lengths
-from sessioncompress.store.originals import InFrame
-from sessioncompress.store.records import BlockRecord, CheckpointRecord, LineRecord, RunKind, RunRecord, decode
+from sessioncompress.store.records import BlockRecord, CheckpointRecord, LineRecord, decode
 from tests.support.runs import blocks_of, lines_of
+from tests.unit.store.tools import LINE, RUN, SHA
 
-SHA = "ab" * 32
-LINE = LineRecord(SHA, InFrame(0, 7, 99), "cd" * 32)
 BLOCK = BlockRecord(
     ref="0123456789ab",
     line=7,
@@ -33,18 +31,6 @@ BLOCK = BlockRecord(
     replacement=b"\xef" * 16,
     file="a.py",
     git_blob="12" * 20,
-)
-RUN = RunRecord(
-    at="2026-03-02T09:00:00Z",
-    version="0.1",
-    policy={"protectTokens": 7},
-    original_size=100,
-    compressed_size=50,
-    store_size=20,
-    boundary=3,
-    stats={"turns": 2},
-    id="20260302-090000-0001",
-    command=RunKind.COMPRESS,
 )
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from sessioncompress.store.machine import folder_name, is_signed, make_key, signature
-from tests.attacks.test_stores_of_branches import user_of
 from tests.support.repository import Repository
+from tests.support.stores import user_of
 
 BEFORE, BODY, REST = b"a record\n", b'{"type":"run"', b',"sha256":"%s"}\n' % (b"0" * 64)
 

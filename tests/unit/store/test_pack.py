@@ -9,17 +9,15 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sessioncompress.errors import Damaged, Refused, Unreadable
 from sessioncompress.store import disk
 from sessioncompress.store import pack as packs
-from sessioncompress.store.pack import Entry, Index, Member, PackReader, PackWriter, State, read_index, source_of
+from sessioncompress.store.pack import Entry, Index, PackReader, PackWriter, read_index, source_of
 from tests.faults.tools import need
-
-DIGEST = "0" * 64
+from tests.support.packs import entry, member
 
 
 def packed(folder: Path, files: dict[str, bytes], families: dict[str, str] | None = None) -> tuple[Path, list[Entry]]:
@@ -44,15 +42,6 @@ def packed(folder: Path, files: dict[str, bytes], families: dict[str, str] | Non
 def reader(archive: Path, *entries: Entry) -> Iterator[PackReader]:
     with packs.opened(archive) as span:
         yield PackReader(span, Index(archive.stat().st_size, entries))
-
-
-def entry(**given: Any) -> Entry:
-    texts: dict[str, Any] = dict.fromkeys(("id", "agent", "project", "title", "begun", "modified"), "")
-    return Entry(**(texts | {"state": State.PACKED, "turns": 1, "frame": 0, "members": ()} | given))
-
-
-def member(path: str) -> Member:
-    return Member(path, 1, DIGEST, 0o600, 0, 0)
 
 
 @pytest.mark.parametrize(

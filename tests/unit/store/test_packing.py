@@ -24,9 +24,8 @@ from sessioncompress.store.lock import OpenForWriting, wait_until_free
 from sessioncompress.store.machine import folder_name
 from sessioncompress.store.pack import INDEX, State, read_index
 from sessioncompress.store.places import Disk, packs_of
-from tests.attacks.test_packs_of_strangers import planted
 from tests.faults.tools import need
-from tests.support.packs import in_packs, pack, packs_in, session, sessions_in, state, unpack, without_tail
+from tests.support.packs import in_packs, pack, packs_in, planted, session, sessions_in, state, unpack, without_tail
 from tests.support.runs import write
 from tests.unit.store.tools import disk
 

@@ -23,6 +23,7 @@ from sessioncompress.store.layout import Lengths, Store, store_in
 from sessioncompress.store.lock import OpenSession, open_session
 from sessioncompress.store.machine import make_key
 from sessioncompress.store.originals import InFrame, OriginalsReader
+from sessioncompress.store.records import LineRecord, RunKind, RunRecord
 from sessioncompress.store.recover import recover
 
 OLD = b"".join(b'{"id":"%d","text":"%s"}\n' % (number, b"much text " * 40) for number in range(6))
@@ -282,3 +283,19 @@ def failing_at(number: int, code: int, *, ever_after: bool = False) -> Callable[
 
 
 ERRNOS = (errno.ENOSPC, errno.EIO, errno.EACCES)
+
+
+SHA = "ab" * 32
+LINE = LineRecord(SHA, InFrame(0, 7, 99), "cd" * 32)
+RUN = RunRecord(
+    at="2026-03-02T09:00:00Z",
+    version="0.1",
+    policy={"protectTokens": 7},
+    original_size=100,
+    compressed_size=50,
+    store_size=20,
+    boundary=3,
+    stats={"turns": 2},
+    id="20260302-090000-0001",
+    command=RunKind.COMPRESS,
+)
