@@ -30,8 +30,9 @@ Entry = dict[str, Any]
 """The parsed JSON object of one line."""
 
 HEAD_LINES = 64
-_OWN_FOR_EACH_OTHER = 16
 """Number of a session's first lines that are used to detect its format."""
+_OWN_FOR_EACH_OTHER = 16
+"""Lines of an agent for each line of another program among them."""
 
 
 class Head(NamedTuple):
