@@ -64,7 +64,7 @@ def name_of(own: Any, project: Any = "", *parents: Any) -> Name:
 def almost_all(entries: Sequence[Entry], is_own: Callable[[Entry], bool]) -> bool:
     """True if at most one entry in 16 is not the agent's own, and the first is.
 
-    A line that somebody else put in must not hide a session. Another program's file begins differently, or has more.
+    A line that another program put in must not hide a session. That program's files begin differently, or have more.
     """
     others = sum(not is_own(each) for each in entries)
     return bool(entries) and is_own(entries[0]) and others * _OWN_FOR_EACH_OTHER <= len(entries)

@@ -199,7 +199,7 @@ class Chat(base.Format):
             # Its messages without calls look the same.
             return False
         messages = [each for each in head.entries if "role" in each]
-        # A message in a document is no line that somebody else could put in.
+        # One agent writes a whole document, so no other program adds messages to it.
         is_one = len(messages) == len(head.entries) or head.document is None
         is_one = is_one and base.almost_all(head.entries, lambda each: "role" in each)
         spoke = any(each["role"] in ("assistant", "tool") for each in messages)

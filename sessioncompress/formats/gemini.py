@@ -433,7 +433,7 @@ def _is_header(entry: Mapping[str, Any]) -> bool:
 
 
 def _is_record(entry: Mapping[str, Any]) -> bool:
-    """True for an update, a rewind or similar, for a message, and for the header, which may come again."""
+    """True for an update, a rewind or similar, for a message, and for the header, which the agent may repeat."""
     if any(key.startswith("$") for key in entry):
         return len(entry) == 1
     return (entry.keys() >= _MESSAGE_KEYS and isinstance(entry["type"], str)) or _is_header(entry)
