@@ -448,7 +448,7 @@ def _left_in(
     """Index the sessions in folders by their texts whose marker names an original that their own store lacks."""
     found = defaultdict[OurKey, set[Path]](set)
     for folder in folders:
-        # List the stores once, instead of looking for those of each session.
+        # List the stores once, not once per session.
         owners = {owner for owner, _ in _stores(folder, policy)}
         with suppress(OSError):
             named = [folder / name for name in os.listdir(folder) if name.endswith(ending)]
