@@ -461,11 +461,10 @@ def _left_in(
 
 @_once(1 << 14)
 def _is_marked(path: Path) -> bool:
-    """True if a file is a session with our markers, whatever its name."""
+    """True if a file may be a session with our markers, whatever its name. This reads it, but parses nothing."""
     if path.name.endswith(rollouts.ENDING):
         return True
     with suppress(SessionCompressError, OSError), open_session(path, writing=False) as session:
-        reading.format_of(session)
         return holds(session.reader(), PREFIX_BYTES)
     return False
 
