@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from sessioncompress.cli import choosing, options, output
 from sessioncompress.cli.tables import echo_wrapped
 from sessioncompress.core import process
-from sessioncompress.core.text import counted, listed, printable, reasons_lines, utf8
+from sessioncompress.core.text import MADE_ELSEWHERE, counted, listed, printable, reasons_lines, utf8
 from sessioncompress.errors import InUse, SessionCompressError, UsageError
 from sessioncompress.operations import batch
 from sessioncompress.pipeline.discover import Found, compressed, names_rows
@@ -219,7 +219,7 @@ class SessionCommand(Generic[S]):
         """Print after the total what the user can do next, and warn about stores made elsewhere."""
         number = sum(getattr(each, "made_elsewhere", False) for each in done.results)
         if number and not self.chosen.as_json:
-            made = f"{counted(number, 'store was', 'stores were')} made elsewhere, or by an earlier version"
+            made = f"{counted(number, 'store was', 'stores were')} {MADE_ELSEWHERE}"
             echo_wrapped(f"{made}: what is in there is only as good as whoever wrote it", err=True)
 
     def total(self, done: Done[S]) -> Iterable[str]:

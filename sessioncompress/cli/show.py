@@ -24,7 +24,7 @@ from sessioncompress.cli.frame import Done, SessionCommand
 from sessioncompress.cli.tables import Column, cut, echo_table, is_seen, is_wide
 from sessioncompress.core.marker import amount
 from sessioncompress.core.model import Kind
-from sessioncompress.core.text import counted, kb, printable, written_time
+from sessioncompress.core.text import MADE_ELSEWHERE, counted, kb, printable, written_time
 from sessioncompress.errors import UsageError
 from sessioncompress.pipeline.discover import Found, is_database, names_rows
 from sessioncompress.store.layout import lines_of, rows_of
@@ -78,7 +78,7 @@ def show(
     if rest:
         click.echo(f"\n{kb(rest)} more; use --all for everything, or --lines A:B for a part.", err=True)
     if first.pack is not None or not first.is_ours:
-        what = "a packed session" if first.is_ours else "a store made elsewhere, or by an earlier version"
+        what = "a packed session" if first.is_ours else f"a store {MADE_ELSEWHERE}"
         click.echo(printable(f"From {what}: {first.journal if first.pack is None else first.pack.archive}"), err=True)
     if first.record.kind.value == "image":
         click.echo("An image, in base64: 'show REF --all | base64 -d' gives the file.", err=True)

@@ -12,7 +12,7 @@ import click
 from sessioncompress.checkpoints.story import as_goal
 from sessioncompress.cli import options, output
 from sessioncompress.cli.tables import echo_wrapped
-from sessioncompress.core.text import counted, kb, printable, written_time
+from sessioncompress.core.text import MADE_ELSEWHERE, counted, kb, printable, written_time
 from sessioncompress.errors import NOTHING_SENT, UsageError
 from sessioncompress.operations import summarizer
 from sessioncompress.operations.branch import BranchStats, places, summarize_branch
@@ -98,10 +98,7 @@ def tell(path: str, made: Summarized) -> None:
         by = author(made.by, made.model)
         options.warn(f"{path}: {failure}; summarized{by}" if by else f"{path}: summarized without a model: {failure}")
     if made.made_elsewhere:
-        options.warn(
-            f"{path}: its store was made elsewhere, or by an earlier version: trust the summary only as far as you "
-            "trust the store"
-        )
+        options.warn(f"{path}: its store was {MADE_ELSEWHERE}: trust the summary only as far as you trust the store")
     if made.warning:
         options.warn(f"{path}: {made.warning}; the summary was written anyway")
 

@@ -12,6 +12,8 @@ from typing import Any
 KB = 1024
 MB = KB * KB
 OBJECT_STORES = ("s3://", "gs://", "az://")
+MADE_ELSEWHERE = "made elsewhere, under another name, or by an earlier version"
+"""Describes a store that this user did not sign for this session."""
 
 
 def printable(text: str) -> str:

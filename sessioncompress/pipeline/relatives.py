@@ -447,7 +447,7 @@ def _left_in(
     """Index the sessions in folders by their texts whose marker names an original that their own store lacks."""
     found = defaultdict[OurKey, set[Path]](set)
     for folder in folders:
-        # List the stores once, instead of looking for those of each session.
+        # List the stores once, not once per session.
         owners = {owner for owner, _ in _stores(folder, policy)}
         with suppress(OSError):
             named = [folder / name for name in os.listdir(folder) if name.endswith(ending)]
@@ -460,11 +460,10 @@ def _left_in(
 
 @_once(1 << 14)
 def _is_marked(path: Path) -> bool:
-    """True if a file is a session with our markers, whatever its name."""
+    """True if a file may be a session with our markers, whatever its name. This reads it, but parses nothing."""
     if path.name.endswith(rollouts.ENDING):
         return True
     with suppress(SessionCompressError, OSError), open_session(path, writing=False) as session:
-        reading.format_of(session)
         return holds(session.reader(), PREFIX_BYTES)
     return False
 

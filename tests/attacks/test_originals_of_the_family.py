@@ -576,7 +576,7 @@ def test_forget_names_what_codex_itself_put_away(tmp_path: Path, packed: bool) -
         child.with_name(f"{child.name}.zst").write_bytes(zstd.compress(child.read_bytes()))
         child.unlink()
     assert "others need it" in run(tmp_path, "forget", "--unneeded", "--yes", parent).stdout
-    assert REFERS.replace("fork.jsonl", "rollout-2.jsonl") in run(tmp_path, "forget", "--yes", parent).stdout
+    assert REFERS.replace("fork.jsonl", str(child)) in run(tmp_path, "forget", "--yes", parent).stdout
 
 
 def test_forget_names_a_fork_of_a_fork(tmp_path: Path) -> None:

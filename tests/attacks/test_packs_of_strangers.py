@@ -216,7 +216,9 @@ def test_what_others_may_have_packed_is_told(
     pack(repository.folder)
     does(repository)
     shown = invoke("show", ref, repository.folder).stderr
-    assert shown.startswith("From a store made elsewhere, or by an earlier version: ") is (does is not own)
+    assert shown.startswith("From a store made elsewhere, under another name, or by an earlier version: ") is (
+        does is not own
+    )
     assert shown.endswith(".tar.zst\n")
     for command in (["unpack", "--dry-run"], ["unpack"]):
         said = invoke(*command, repository.folder).stderr

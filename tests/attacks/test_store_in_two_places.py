@@ -295,7 +295,9 @@ def test_both_together_give_every_byte_back(twofold: Path, kept: Path) -> None:
 def test_without_a_backup_folder_nothing_is_said(session: Path) -> None:
     for command in (("verify",), ("show", marker_in(session))):
         said = invoke(*command, session).stderr
-        assert said == "" or said.startswith("From a store made elsewhere, or by an earlier version: ")
+        assert said == "" or said.startswith(
+            "From a store made elsewhere, under another name, or by an earlier version: "
+        )
 
 
 # Two copies of a session

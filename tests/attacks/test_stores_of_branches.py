@@ -915,7 +915,7 @@ def test_outside_git_a_store_made_elsewhere_comes_home(tmp_path: Path, options: 
         file.write_bytes(data)
     ref = REFERENCE.findall(path.read_bytes())[0].decode()
     for command in (("show", ref, path), ("restore", path)):
-        assert "made elsewhere, or by an earlier version" in invoke(*command).stderr
+        assert "made elsewhere, under another name, or by an earlier version" in invoke(*command).stderr
     assert path.read_bytes() == ORIGINAL
 
 

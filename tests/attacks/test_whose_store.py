@@ -139,6 +139,31 @@ def test_what_this_user_committed_counts_for_no_fork(tmp_path: Path) -> None:
     assert "1 store was made elsewhere" in invoke("restore", path).stderr
 
 
+@pytest.mark.parametrize("shown", [(), ("--commit-originals",)], ids=["hidden", "committed"])
+def test_a_store_under_another_name_is_not_said_to_be_a_stranger_s(tmp_path: Path, shown: tuple[str, ...]) -> None:
+    """It was renamed with its session, as the docs say: nobody can tell that from a store put beside another one."""
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(ORIGINAL)
+    run(*COMPRESS, *shown, path)
+    new = path.with_name("t.jsonl")
+
+    def rename(old: Path, to: Path) -> None:
+        (store,) = stores_of(old)
+        copied(store, plain_in(to) if shown else hidden_in(to, folder_name()))
+        for each in (store.journal, store.originals):
+            each.unlink()
+        old.rename(to)
+
+    rename(path, new)
+    told = "1 store was made elsewhere, under another name, or by"
+    assert told in " ".join(invoke("verify", new).stderr.split())
+    rename(new, path)
+    assert "made elsewhere" not in invoke("verify", path).output
+    rename(path, new)
+    assert told in " ".join(invoke("restore", new).stderr.split())
+    assert new.read_bytes() == ORIGINAL
+
+
 def test_what_does_not_read_back_is_kept_again(tmp_path: Path) -> None:
     """A journal, or a branch, says that an earlier run kept it."""
     _, path = repository(tmp_path)
