@@ -812,7 +812,11 @@ MUTANTS = (
         "pipeline/relatives.py",
         "tests/attacks/test_originals_of_the_family.py::test_forget_names_what_codex_itself_put_away",
     )(
-        ("what Codex packed needs nothing", "if path.name.endswith(rollouts.ENDING)", "if False"),
+        (
+            "what Codex packed needs nothing",
+            "if path.name.endswith(rollouts.ENDING):\n            return rollouts",
+            "if False:\n            return rollouts",
+        ),
     ),
     # What a preview keeps.
     *_in("compressors/names.py", "tests/unit/compressors/test_names.py")(
