@@ -378,6 +378,9 @@ def budget_line(stats: BudgetStats) -> str:
     return f"{printable(stats.path)}: {full}; {printable(decision)}; {', '.join(parts)}"
 
 
+_HALF = 0.5
+
+
 class Budget(SessionCommand[BudgetStats]):
     """Show how full the model's context window is. Exit 1 if something is due; change nothing."""
 
@@ -391,7 +394,9 @@ class Budget(SessionCommand[BudgetStats]):
     def words(self, stats: BudgetStats) -> Words:
         share = f"{100 * stats.utilisation:.0f} % of the window"
         short = f"{printable(stats.path)}: {share}; {stats.decision}: {printable(stats.reason)}"
-        return Words(budget_line(stats), short, (stats.decision, stats.reason) if stats.decision == "none" else None)
+        # Of many sessions, those that are due or half full are listed.
+        is_news = stats.decision != "none" or stats.utilisation >= _HALF
+        return Words(budget_line(stats), short, None if is_news else (stats.decision, stats.reason))
 
     def file(self, stats: BudgetStats) -> dict[str, Any]:
         return super().file(stats) | {"utilisation": round(stats.utilisation, 4)}
@@ -399,7 +404,9 @@ class Budget(SessionCommand[BudgetStats]):
     def total(self, done: Done[BudgetStats]) -> list[str]:
         decided = Counter(stats.decision for stats in done.results)
         actions = [f"{number:,} {action}" for action, number in sorted(decided.items(), reverse=True)]
-        return [output.total(len(done.results), f": {', '.join(actions)}", done.others)]
+        fullest = max((stats.utilisation for stats in done.results), default=0)
+        what = f": {', '.join(actions)}; the fullest has {100 * fullest:.0f} % of its window in use"
+        return [output.total(len(done.results), what, done.others)]
 
     def codes(self, done: Done[BudgetStats]) -> list[int]:
         return [int(stats.decision != "none") for stats in done.results]

@@ -113,7 +113,19 @@ def test_a_total_over_a_folder(tmp_path: Path) -> None:
     write(tmp_path, PiSession().bytes(), "small.jsonl")
     due, *_, total = run("budget", tmp_path).stdout.splitlines()
     assert re.match(r".*/session\.jsonl: [0-9]+ % of the window; compress: the file is over its threshold: ", due)
-    assert total == "total: 2 sessions: 1 none, 1 compress"
+    assert re.fullmatch(r"total: 2 sessions: 1 none, 1 compress; the fullest has [0-9]+ % of its window in use", total)
+
+
+def test_what_is_half_full_is_listed_though_nothing_is_due(tmp_path: Path) -> None:
+    """A folder is asked about to see which of its sessions will soon not fit."""
+    path = long(tmp_path)
+    write(tmp_path, PiSession().bytes(), "small.jsonl")
+    config = tmp_path / "policy.json"
+    for window, number in ((100_000, 1), (1_000_000, 0)):
+        models = [{"pattern": "*", "contextWindow": window, "outputLimit": 8192}]
+        config.write_text(json.dumps({"session": {"sizeThresholdKB": 10_000, "budget": {"models": models}}}))
+        said = run("budget", "--config", config, tmp_path).stdout
+        assert len(re.findall(f"{re.escape(str(path))}: [0-9]+ % of the window; none: ", said)) == number
 
 
 @pytest.mark.parametrize("rule", ["size", "gencode", "omp", "eunice", "deliberate"])
