@@ -182,7 +182,9 @@ class Restore(SessionCommand["RestoreStats"]):
             number = sum(each.error is None for each in these)
             # A run that the user named needs an answer only if options chose its sessions.
             if number > 1 and (self.chosen.asks if run else self.chosen.may_ask):
-                question = f"Undo this run in {counted(number, 'session', 'sessions')}?"
+                packed = sum(each.packed for each in one.sessions)
+                but = f", not in the {packed:,} packed" if packed else ""
+                question = f"Undo this run in {counted(number, 'session', 'sessions')}{but}?"
                 if not output.confirmed(question, None, NONE_CHANGED, err=True):
                     return tried, True
             done = self._of_run(these, one.run)

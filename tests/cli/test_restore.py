@@ -299,7 +299,7 @@ def test_more_than_one_session_is_asked_about(
 ) -> None:
     """Where somebody can answer: nobody has said which run it is."""
     before = [path.read_bytes() for path in sorted(folder.glob("*.jsonl"))]
-    (run,) = set(NAME.findall(invoke("compress", folder, "--min-size", "0").stderr))
+    assert len(set(NAME.findall(invoke("compress", folder, "--min-size", "0").stderr))) == 1
     monkeypatch.setattr(Chosen, "may_ask", property(lambda chosen: not chosen.yes))
     monkeypatch.chdir(folder)
     done = invoke("restore", "--last", *which, answer=answer)
@@ -308,6 +308,15 @@ def test_more_than_one_session_is_asked_about(
     assert ("No session was changed." in done.stderr) is (restored == 0)
     after = [path.read_bytes() for path in sorted(folder.glob("*.jsonl"))]
     assert sum(now == was for now, was in zip(after, before, strict=True)) == restored
+
+
+def test_what_is_packed_is_left_out_of_the_question(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(folder, fixture("codex.jsonl"), "three.jsonl")
+    invoke("compress", folder, "--min-size", "0")
+    run("pack", folder / "three.jsonl")
+    monkeypatch.setattr(Chosen, "may_ask", property(lambda chosen: not chosen.yes))
+    done = invoke("restore", "--last", folder, answer="n\n")
+    assert "Undo this run in 2 sessions, not in the 1 packed? [y/N]" in done.stderr.replace("\n", " ")
     assert "[y/N]" not in invoke("restore", "--run", run, folder).stderr
 
 
