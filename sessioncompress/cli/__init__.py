@@ -1,1 +1,1 @@
-"""The command line: parse, call, print. One file per command."""
+"""The command line: parse, call, print. A file has one command, or some that are used together."""
