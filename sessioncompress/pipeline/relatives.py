@@ -478,11 +478,12 @@ def _left_at(path: Path, originals: Path, journal: Path) -> list[Stranger]:
 def left_to_others(session: OpenSession, store: Store) -> list[Stranger]:
     """Find a session's texts whose marker names an original that its own store lacks.
 
-    A journal that can't be read, or that another user wrote, is not trusted to know a line.
+    A journal that can't be read, or that another user wrote, is not trusted to know a line. If a file system is wrong
+    about a hole in it, the session seems to lack more.
     """
     journal = Journal()
     with suppress(SessionCompressError):
-        journal = journals.load(store.journal)
+        journal = journals.load(store.journal, to_hole=True)
     own = Relative(session.path, store, journal)
     found = strangers_of(session, believed(journal))
     return [each for each in unknown_to(found, own) if each.reference]
