@@ -454,11 +454,8 @@ class Verify(SessionCommand["VerifyStats"]):
         return Words(wording.verified(stats), left=None if is_news else ("", ""))
 
     def total(self, done: Done[VerifyStats]) -> list[str]:
-        return [
-            output.total(
-                len(done.results), wording.verified_total(done.results, are_all=not done.exit_code), done.others
-            )
-        ]
+        what = wording.verified_total(done.results, are_all=not done.exit_code)
+        return [output.total(len(done.results), what, done.others)]
 
     def document(self, done: Done[VerifyStats]) -> dict[str, Any]:
         taken = [{"path": utf8(str(each.place)), "archive": utf8(each.pack.shown)} for each in self.taken]

@@ -30,7 +30,7 @@ from sessioncompress.core.text import listed, quote
 from sessioncompress.errors import NOTHING_DONE, Damaged, SessionCompressError, UsageError, failing
 from sessioncompress.formats import table
 from sessioncompress.operations.sessions import Selection, Session, project_of
-from sessioncompress.pipeline.discover import Found, Remote, SessionGone, is_database, is_missing, is_sqlite
+from sessioncompress.pipeline.discover import Found, Remote, SessionGone, is_database, is_missing, is_sqlite, walked
 from sessioncompress.pipeline.relatives import Stranger, believed, unnamed_in
 from sessioncompress.policy.model import Policy
 from sessioncompress.store import disk
@@ -39,7 +39,6 @@ from sessioncompress.store.damage import readable_lines
 from sessioncompress.store.folder import make_ours, refuse_linked_folder
 from sessioncompress.store.layout import (
     FOLDER,
-    NEVER,
     Lengths,
     Store,
     all_stores,
@@ -368,8 +367,7 @@ def _databases_around(beside: Iterable[Path], named: Iterable[Path]) -> list[Pat
     for path in named:
         found.append(path)
         with failing(path):
-            for here, below, names in os.walk(path, onerror=failed) if path.is_dir() else ():
-                below[:] = sorted(set(below) - NEVER)
+            for here, _, names in walked(path, failed) if path.is_dir() else ():
                 found += sorted(map(Path(here).joinpath, names))
     return list(filter(is_sqlite, dict.fromkeys([*found, *table.databases()])))
 

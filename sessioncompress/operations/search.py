@@ -96,10 +96,13 @@ def search_session(path: Path, text: str, policy: Policy = BALANCED, *, packed: 
                     found += (Hit(turn or None, said.say.value, line, not is_there) for line in _lines(said, folded))
             if was is not None:
                 left, found, entry = {each.line for each in found if is_there}, [], jsonl.parse(was) or {}
+                texts: list[tuple[str, str]] | None = None
                 for said in before.said(entry) if not plain or plain in was.lower() else ():
                     for each in _lines(said, folded):
-                        ref = "" if each in left else kept.ref(raw, entry, each)
-                        found.append(Hit(turn or None, said.say.value, each, each not in left, ref))
+                        if is_gone := each not in left:
+                            texts = kept.texts(raw, entry) if texts is None else texts
+                        ref = next((ref for ref, text in texts or () if is_gone and each in text), "")
+                        found.append(Hit(turn or None, said.say.value, each, is_gone, ref))
             hits += found
             if len(hits) > _MOST:
                 break
@@ -136,15 +139,15 @@ class _Originals(OriginalsReader):
                     return original_of(raw, record, self, self.journal, self._journal_path)
         return None
 
-    def ref(self, raw: bytes, was: Entry, text: str) -> str:
-        """Return the reference of the replaced text in a line's original that has this text, or empty."""
-        row = reading.row_of(raw, sha256(raw).digest(), self.journal)
+    def texts(self, raw: bytes, was: Entry) -> list[tuple[str, str]]:
+        """Return the replaced texts of a line's original, each with its reference."""
+        row, found = reading.row_of(raw, sha256(raw).digest(), self.journal), []
         rows = () if row is None else self.journal.originals(self.journal.original_of(row))
         for block in chain.from_iterable(map(self.journal.blocks_of, rows)):
             with suppress(CannotSplice, TypeError):
-                if text in content_of(value_at(was, block.path), block.kind).decode(errors="replace"):
-                    return block.ref
-        return ""
+                content = content_of(value_at(was, block.path), block.kind)
+                found.append((block.ref, content.decode(errors="replace")))
+        return found
 
     def moved(self) -> Iterator[jsonl.Piece]:
         """Yield the pieces of the lines that `compact` moved out of the session."""

@@ -215,11 +215,13 @@ def names_rows(path: Path) -> bool:
 
 def folders(folder: Path, globs: Globs = EVERYTHING) -> Iterator[tuple[Path, str]]:
     """Yield a folder and its subfolders that may hold sessions, each with the path prefix used for patterns."""
-    for here, begins, _ in _walked(folder, globs, lambda _: None):
+    for here, begins, _ in walked(folder, lambda _: None, globs):
         yield Path(here), begins
 
 
-def _walked(folder: Path, globs: Globs, failed: Callable[[OSError], None]) -> Iterator[tuple[str, str, list[str]]]:
+def walked(
+    folder: Path, failed: Callable[[OSError], None], globs: Globs = EVERYTHING
+) -> Iterator[tuple[str, str, list[str]]]:
     """Yield each folder with the path prefix of its contents and its file names. Our own have no sessions."""
     if FOLDER in Path(os.path.realpath(folder)).parts:
         # In the folder of a database's stores, all of its sessions would seem to be missing.
@@ -247,7 +249,7 @@ def _in_folder(folder: Path, globs: Globs) -> Iterator[Found]:
             found = FileFailed(what, where=error.filename, state=state, remedy=remedy)
             unreadable.append(Found(Path(error.filename), named=False, error=found))
 
-    for here, below, names in _walked(folder, globs, failed):
+    for here, below, names in walked(folder, failed, globs):
         yield from unreadable
         unreadable.clear()
         for name in sorted(names):

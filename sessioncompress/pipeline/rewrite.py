@@ -175,9 +175,11 @@ def rewrite(
         new_values[path] = value
         texts[path] = written
     new, parsed = splice(raw, entry, new_values, texts)
+    if len(new) >= len(raw):
+        return None
     if not is_of_one(new, raw):
         raise CannotSplice("a restore would take it for another entry")
-    return Rewritten(new, parsed, tuple(made)) if len(new) < len(raw) else None
+    return Rewritten(new, parsed, tuple(made))
 
 
 def is_of_one(raw: bytes, original: bytes) -> bool:

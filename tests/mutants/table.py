@@ -116,7 +116,11 @@ MUTANTS = (
     *_in("operations/database.py", _GONE)(
         ("a store goes whose session is in another database", "and opened.has(each.name)}", "and False}"),
         ("a store goes that an unreadable database needs", "if each.parent.parent == path.parent}", "if False}"),
-        ("databases are not searched for below a folder", "below[:] = sorted(set(below) - NEVER)", "below.clear()"),
+        (
+            "databases are not searched for below a folder",
+            "found += sorted(map(Path(here).joinpath, names))",
+            "found += sorted(map(Path(here).joinpath, names)) if here == str(path) else []",
+        ),
         ("sessions are not searched for in agents' databases", "*table.databases()]", "]"),
         (
             "a database on a failing disk is gone",
